@@ -1,0 +1,115 @@
+"""The typed circuit (`.tir`): ops of Sigma on typed edges, states, and weights with their recipes, as flat lists.
+
+An input is a number: nodes name edges, weights and states by their place in the lists of `Tir`.
+"""
+
+from dataclasses import dataclass
+
+Value = bool | int | float | str | tuple[float, ...]
+"""A node's parameter. Rope frequencies are a tuple of floats, each exactly a float32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A tensor of the checkpoint, under its name there, as a whole."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpermute:
+    """Rows put back from the interleaved order that llama-type GGUF files store q and k in.
+
+    For each of `heads` heads of `head_dim` rows, row `2*i + s` of `of` becomes row `s*head_dim/2 + i`.
+    """
+
+    of: "Recipe"
+    heads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concat:
+    """Rows of the parts, one part below the other."""
+
+    parts: tuple["Recipe", ...]
+
+
+Recipe = Key | Unpermute | Concat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A wire: `rows` x `dim` values in `format`. `rows` is "n" (rows of the step) or "m" (rows that get logits)."""
+
+    name: str  # "l3.attn.q": for messages, texts and goldens, never for decisions
+    rows: str
+    dim: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """A tensor that nodes read: `shape` is (outputs, inputs) for a projection, (rows, dim) for a table, (dim,) for a vector.
+
+    `format` is the checkpoint's storage format of every part of the recipe.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    format: str
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A cache: paged keys and values of one layer, `heads` x `head_dim` values a position and side."""
+
+    name: str
+    kind: str  # "paged_kv"
+    heads: int
+    head_dim: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One use of an op of Sigma. `weights` are in the op's own order (a linear: weight, then bias where it has one)."""
+
+    id: str  # "l3.attn.q"
+    op: str
+    role: str | None = None
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    weights: tuple[int, ...] = ()
+    states: tuple[int, ...] = ()
+    params: tuple[tuple[str, Value], ...] = ()  # sorted by name
+    layer: int | None = None
+    block: str
+    section: str = "main"  # main | greedy | sample: which part of a step runs it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tir:
+    """An instance: a circuit with every number known. `nodes` are in execution order.
+
+    `inputs` are edges that the step is given (token ids); `outputs` are edges that it must leave behind.
+    `context` is the longest sequence, in positions.
+    """
+
+    arch: str
+    context: int
+    dims: tuple[tuple[str, int], ...]
+    edges: tuple[Edge, ...]
+    weights: tuple[Weight, ...]
+    states: tuple[State, ...]
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def param(node: Node, name: str) -> Value:
+    """The node's parameter `name`; asking for one it does not have is a broken invariant."""
+    for key, value in node.params:
+        if key == name:
+            return value
+    raise AssertionError(f"{node.id}: {node.op} has no parameter {name}")
