@@ -1,0 +1,408 @@
+"""UOp(op, src, arg): the one node of loop programs, hash-consed, so that equal construction gives the same object.
+
+A program has two forms. *Shaped*: values have shapes, a RANGE is a bound variable of STAGE (abstraction) and INDEX applies
+it; loads are implicit. *Loops*, what `rangeify` makes: every value has rank 0, loads and stores are written, loops are
+closed by END and REDUCE. Identity is equality: never compare two nodes any other way.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Op(StrEnum):
+    """The closed set of ops; the value is the spelling in `.uir` text."""
+
+    CONST = "const"
+    PARAM = "param"  # a placeholder: a scalar, or an array in GLOBAL space
+    CALL = "call"  # body, a0, a1, ...: PARAM slot k of the body means a_k
+    STACK = "stack"  # values of one shape below a new leading axis; void values: a group of effects
+    INDEX = "index"  # x, i0, i1, ...: pops axes from the left
+    SHRINK = "shrink"  # x, off0, ...: x[off : off+shape]
+    CAST = "cast"  # f32 -> i32 truncates and saturates, NaN -> 0; i32 <-> u32 wraps
+    BITCAST = "bitcast"  # f32 <-> u32; a NaN gives 7fc00000
+    RECIPROCAL = "reciprocal"  # correctly rounded 1/x
+    TRUNC = "trunc"  # toward zero
+    ADD = "add"
+    MUL = "mul"
+    MULACC = "mulacc"  # a, b, c: fma(a, b, c), one rounding; the only contraction
+    MAX = "max"  # where(a < b, b, a)
+    XOR = "xor"
+    CMPLT = "cmplt"
+    SHL = "shl"  # a * 2**n, wrapping; 0 <= n <= 31
+    FLOORDIV = "floordiv"
+    FLOORMOD = "floormod"
+    WHERE = "where"  # p, a, b: both sides are evaluated
+    BUFFER = "buffer"  # persistent storage in GLOBAL space
+    ALLOC = "alloc"  # storage of one call, one copy a thread, in LOCAL space
+    LOAD = "load"
+    STORE = "store"  # location, value: void
+    AFTER = "after"  # storage, effects...: the storage once the effects are done
+    RANGE = "range"  # end: a loop variable, 0 .. end-1
+    END = "end"  # effect, ranges...: closes loops, the first range is the outermost
+    REDUCE = "reduce"  # x [, y], ranges...: folds `pop` leading axes, or the ranges, from the identity
+    STAGE = "stage"  # x, ranges...: the array whose element at the ranges is x; opposite of INDEX
+    EXPAND = "expand"  # prepends axes
+    RESHAPE = "reshape"
+    PERMUTE = "permute"
+    GRADIENT = "gradient"
+    DETACH = "detach"
+    BARRIER = "barrier"  # effects...: all threads have done them
+    WMMA = "wmma"
+
+
+class DType(StrEnum):
+    """Types of values. Storage formats are decoded and encoded by programs."""
+
+    VOID = "void"
+    BOOL = "bool"
+    I32 = "i32"
+    U32 = "u32"
+    F32 = "f32"
+
+
+class Axis(StrEnum):
+    """What becomes of a loop: run in order, unrolled into vector lanes, split over threads, or a GPU axis."""
+
+    LOOP = "loop"
+    UPCAST = "upcast"
+    THREAD = "thread"
+    GLOBAL = "global"
+    LOCAL = "local"
+
+
+class Space(StrEnum):
+    """Where a node lives: storage that all threads see, storage of one thread, or a value."""
+
+    GLOBAL = "global"
+    LOCAL = "local"
+    ALU = "alu"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant as its exact bits: f32 bits, an int in the range of i32 or u32, or 0/1."""
+
+    dtype: DType
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """`lo` and `hi` bound an integer parameter's value, or every element of an integer array; inclusive."""
+
+    slot: int
+    dtype: DType
+    shape: tuple[int, ...]
+    name: str = ""
+    lo: int | None = None
+    hi: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """`size` elements; of an ALLOC, `slot` tells one from another in a program."""
+
+    slot: int
+    size: int
+    dtype: DType
+    name: str = ""
+    lo: int | None = None
+    hi: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The name tells ranges of one program apart."""
+
+    name: str
+    axis: Axis = Axis.LOOP
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How a REDUCE runs. `op`: add | mul | max | mulacc (two sources). `order`: fold | fold:256 | lanes:128."""
+
+    op: str
+    pop: int = 0
+    order: str = "fold"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`where`: "inline" (recomputed at each use) or "local" (stored once in an ALLOC, then read)."""
+
+    where: str = "inline"
+
+
+Arg = None | Const | Param | Storage | Loop | Fold | Stage | DType | tuple[int, ...]
+
+
+class UOp:
+    """A node. Build nodes with the functions of `build`; `UOp(...)` itself checks only what typing needs.
+
+    `dtype`, `shape`, `ranges` (the free RANGEs) and `space` are properties of the node, computed once.
+    """
+
+    __slots__ = ("_bounds", "arg", "dtype", "op", "ranges", "shape", "space", "src")
+
+    op: Op
+    src: tuple["UOp", ...]
+    arg: Arg
+    dtype: DType
+    shape: tuple[int, ...]
+    ranges: frozenset["UOp"]
+    space: Space
+    _bounds: tuple[int, int] | None
+
+    def __new__(cls, op: Op, src: tuple["UOp", ...] = (), arg: Arg = None) -> "UOp":
+        key = (op, tuple(map(id, src)), arg)
+        found = _INTERN.get(key)
+        if found is not None:
+            return found
+        node = super().__new__(cls)
+        node.op, node.src, node.arg, node._bounds = op, src, arg, None
+        node.dtype = _dtype(op, src, arg)
+        node.shape = _shape(op, src, arg)
+        node.ranges = _ranges(node, op, src)
+        node.space = _space(op, src)
+        _INTERN[key] = node
+        return node
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype} {list(self.shape)} {self.arg}>"
+
+    def __add__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.ADD, self, other)
+
+    def __radd__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.ADD, other, self)
+
+    def __mul__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.MUL, self, other)
+
+    def __rmul__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.MUL, other, self)
+
+    def __sub__(self, other: "UOp | float") -> "UOp":
+        """a + (-1)*b: exact for floats (a product with -1 does not round), wrapping for integers."""
+        return _binary(Op.ADD, self, _negative(self, other))
+
+    def __neg__(self) -> "UOp":
+        return _negative(self, self)
+
+    def __floordiv__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.FLOORDIV, self, other)
+
+    def __mod__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.FLOORMOD, self, other)
+
+    def __xor__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.XOR, self, other)
+
+    def __lt__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.CMPLT, self, other)
+
+    def __gt__(self, other: "UOp | float") -> "UOp":
+        return _binary(Op.CMPLT, other, self)
+
+
+_INTERN: dict[tuple[Op, tuple[int, ...], Arg], UOp] = {}  # the one allowed global: nodes live as long as the process
+
+
+def f32_bits(value: float) -> int:
+    """The bits of `value` rounded once to float32; every NaN gives 7fc00000."""
+    if value != value:
+        return 0x7FC00000
+    try:
+        return int.from_bytes(struct.pack("<f", value), "little")
+    except OverflowError:
+        return 0x7F800000 if value > 0 else 0xFF800000
+
+
+def f32_value(bits: int) -> float:
+    """The value of float32 `bits`, exactly."""
+    return float(struct.unpack("<f", bits.to_bytes(4, "little"))[0])
+
+
+def const(dtype: DType, value: float) -> UOp:
+    """A constant; a float is rounded once to float32, an integer must fit its type."""
+    match dtype:
+        case DType.F32:
+            bits = f32_bits(float(value))
+        case DType.BOOL:
+            bits = int(bool(value))
+        case DType.I32:
+            bits = int(value)
+            assert -(2**31) <= bits < 2**31, f"{value} is no i32"
+        case DType.U32:
+            bits = int(value)
+            assert 0 <= bits < 2**32, f"{value} is no u32"
+        case DType.VOID:
+            raise AssertionError("there is no void constant")
+    return UOp(Op.CONST, (), Const(dtype, bits))
+
+
+def const_value(node: UOp) -> float:
+    """The value of a CONST: an int, or a float for f32."""
+    assert isinstance(node.arg, Const), node
+    return f32_value(node.arg.bits) if node.arg.dtype is DType.F32 else node.arg.bits
+
+
+def toposort(*roots: UOp) -> list[UOp]:
+    """Every node below the roots, each after its sources, in post-order from the left; without recursion."""
+    order: list[UOp] = []
+    seen: set[UOp] = set()
+    stack: list[tuple[UOp, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+    return order
+
+
+def substitute(root: UOp, replace: dict[UOp, UOp]) -> UOp:
+    """The program with nodes replaced. Binders are not looked at: use it for ranges of one program in loops form."""
+    new: dict[UOp, UOp] = {}
+    for node in toposort(root):
+        if node in replace:
+            new[node] = replace[node]
+        else:
+            src = tuple(new[s] for s in node.src)
+            new[node] = node if src == node.src else UOp(node.op, src, node.arg)
+    return new[root]
+
+
+def broadcast(node: UOp, shape: tuple[int, ...]) -> UOp:
+    """A value with axes prepended until it has `shape`."""
+    if node.shape == shape:
+        return node
+    n = len(shape) - len(node.shape)
+    assert n > 0 and shape[n:] == node.shape, f"shape {node.shape} does not broadcast to {shape}"
+    return UOp(Op.EXPAND, (node,), shape[:n])
+
+
+def _binary(op: Op, a: "UOp | float", b: "UOp | float") -> UOp:
+    kind = a.dtype if isinstance(a, UOp) else b.dtype if isinstance(b, UOp) else DType.VOID
+    x = a if isinstance(a, UOp) else const(kind, a)
+    y = b if isinstance(b, UOp) else const(kind, b)
+    shape = x.shape if len(x.shape) >= len(y.shape) else y.shape
+    return UOp(op, (broadcast(x, shape), broadcast(y, shape)))
+
+
+def _negative(like: UOp, value: "UOp | float") -> UOp:
+    if not isinstance(value, UOp):
+        return const(like.dtype, -value if like.dtype is not DType.U32 else (-int(value)) % 2**32)
+    return value * (2**32 - 1 if value.dtype is DType.U32 else -1)
+
+
+_SAME = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.MAX, Op.XOR, Op.FLOORDIV, Op.FLOORMOD, Op.CMPLT))
+_FIRST = frozenset(
+    (Op.SHL, Op.INDEX, Op.SHRINK, Op.AFTER, Op.LOAD, Op.REDUCE, Op.STAGE, Op.EXPAND, Op.RESHAPE, Op.PERMUTE)
+    + (Op.RECIPROCAL, Op.TRUNC, Op.STACK, Op.CALL, Op.DETACH, Op.GRADIENT, Op.WMMA)
+)
+
+
+def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
+    if op in _SAME:
+        assert len({s.dtype for s in src}) == 1, f"{op} of unlike types {[str(s.dtype) for s in src]}"
+        return DType.BOOL if op is Op.CMPLT else src[0].dtype
+    if op in _FIRST:
+        return src[0].dtype
+    match op, arg:
+        case (Op.CONST, Const(dtype=dtype)) | (Op.PARAM, Param(dtype=dtype)):
+            return dtype
+        case (Op.BUFFER | Op.ALLOC), Storage(dtype=dtype):
+            return dtype
+        case (Op.CAST | Op.BITCAST), DType():
+            return arg
+        case Op.RANGE, Loop():
+            assert src[0].dtype is DType.I32, "a range ends at an i32"
+            return DType.I32
+        case Op.WHERE, None:
+            assert src[0].dtype is DType.BOOL and src[1].dtype is src[2].dtype, "where of unlike types"
+            return src[1].dtype
+        case (Op.STORE | Op.END | Op.BARRIER), None:
+            return DType.VOID
+    raise AssertionError(f"{op} does not take {arg}")
+
+
+def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
+    match op, arg:
+        case Op.PARAM, Param(shape=shape):
+            return shape
+        case (Op.BUFFER | Op.ALLOC), Storage(size=size):
+            return (size,)
+        case (Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _:
+            return ()
+        case Op.STACK, _:
+            assert all(s.shape == src[0].shape and s.dtype is src[0].dtype for s in src), "stack of unlike values"
+            return () if src[0].dtype is DType.VOID else (len(src), *src[0].shape)
+        case Op.INDEX, _:
+            assert len(src) - 1 <= len(src[0].shape), f"{len(src) - 1} indices for shape {src[0].shape}"
+            return src[0].shape[len(src) - 1 :]
+        case (Op.SHRINK | Op.RESHAPE), tuple():
+            return arg
+        case Op.EXPAND, tuple():
+            return (*arg, *src[0].shape)
+        case Op.PERMUTE, tuple():
+            return tuple(src[0].shape[axis] for axis in arg)
+        case Op.REDUCE, Fold(pop=pop):
+            return src[0].shape[pop:]
+        case Op.STAGE, _:
+            return (*(range_size(r) for r in src[1:]), *src[0].shape)
+    if op in _SAME or op is Op.WHERE:
+        assert all(s.shape == src[0].shape for s in src), f"{op} of unlike shapes {[s.shape for s in src]}"
+    return src[0].shape if src else ()
+
+
+def range_size(node: UOp) -> int:
+    """The largest number of times a RANGE can run; its end must be a constant, or a PARAM with an upper bound."""
+    assert node.op is Op.RANGE, node
+    end = node.src[0]
+    match end.arg:
+        case Const(bits=bits):
+            return bits
+        case Param(hi=int(hi)):
+            return hi
+    raise AssertionError(f"the size of range {node.arg} is not known here: its end is {end}")
+
+
+_CLOSES = frozenset((Op.END, Op.REDUCE, Op.STAGE))
+_NOTHING: frozenset[UOp] = frozenset()
+
+
+def _ranges(node: UOp, op: Op, src: tuple[UOp, ...]) -> frozenset[UOp]:
+    if op is Op.RANGE:
+        return src[0].ranges | {node}
+    if not src:
+        return _NOTHING
+    free = src[0].ranges.union(*(s.ranges for s in src[1:])) if len(src) > 1 else src[0].ranges
+    if op in _CLOSES:
+        closed = frozenset(s for s in src if s.op is Op.RANGE)
+        return free - closed if op is not Op.REDUCE else free - frozenset(src[_reduce_values(node) :])
+    return free
+
+
+def _reduce_values(node: UOp) -> int:
+    return 2 if isinstance(node.arg, Fold) and node.arg.op == "mulacc" else 1
+
+
+def bound_ranges(node: UOp) -> tuple[UOp, ...]:
+    """The RANGEs that an END, REDUCE or STAGE closes, outermost first."""
+    return node.src[_reduce_values(node) :] if node.op is Op.REDUCE else node.src[1:]
+
+
+def _space(op: Op, src: tuple[UOp, ...]) -> Space:
+    match op:
+        case Op.PARAM | Op.BUFFER:
+            return Space.GLOBAL
+        case Op.ALLOC:
+            return Space.LOCAL
+        case Op.INDEX | Op.AFTER | Op.SHRINK | Op.RESHAPE | Op.PERMUTE | Op.EXPAND:
+            return src[0].space
+    return Space.ALU
