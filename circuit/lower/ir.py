@@ -1,0 +1,50 @@
+"""What lowering makes: groups of nodes, and the kernel that one launch of a group runs."""
+
+from dataclasses import dataclass
+
+from circuit.tir.ir import Weight
+from circuit.uop.node import UOp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The nodes that one launch computes, in execution order, and the rule that put them together.
+
+    `numerics`: bit_identical | reference | differs. `derived` are weights that this group reads in place of its nodes' own:
+    one concatenated weight (and bias) for a horizontal fusion, whose outputs then are columns of one buffer.
+    """
+
+    rule: str
+    family: str
+    numerics: str
+    nodes: tuple[int, ...]
+    derived: tuple[Weight, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """What a kernel's PARAM slot stands for.
+
+    `kind`: in | out | scratch | weight | state | step. `place` counts within the kind, in order of first use in the group;
+    a `step` slot is named: n, m, tokens, positions, sequences, page_tables, logit_rows, temperature, top_p, seed, choice.
+    `rows`: "n" or "m" for in, out and scratch. `columns`: the row stride of in, out and scratch, in elements of 4 bytes.
+    """
+
+    slot: int
+    kind: str
+    place: int = 0
+    name: str = ""
+    rows: str = ""
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A scheduled loop program. `definition` is what it means before scheduling: the effects of the group's ops."""
+
+    name: str  # unique in a plan, a C identifier: "linear_qkv_960x576_q4_1"
+    family: str
+    point: str
+    definition: tuple[UOp, ...]
+    effects: tuple[UOp, ...]
+    slots: tuple[Slot, ...]
