@@ -1,0 +1,77 @@
+"""What a checkpoint gives: its texts or metadata, the table of its tensors, and their bytes over a memory map."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuit.errors import Problem, RunError
+from circuit.text import Source
+
+Bytes = NDArray[np.uint8]
+Scalar = bool | int | float | str
+Kind = Literal["safetensors", "gguf", "config"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTensor:
+    """One tensor of a weight file. `shape` is row-major (the last dimension is contiguous); `offset` is in the file."""
+
+    name: str
+    format: str  # a key of circuit.formats.FORMATS, or the file's own name for a type that has no decoder here
+    shape: tuple[int, ...]
+    file: str
+    offset: int
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongArray:
+    """A metadata array that was walked but not decoded: `count` elements of type `type` from `offset` on."""
+
+    type: str
+    count: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """One GGUF key. `type` is "u32", "string", … or "array of string"."""
+
+    key: str
+    type: str
+    value: Scalar | tuple[Scalar, ...] | LongArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Checkpoint:
+    """An opened checkpoint. `texts` is empty for GGUF, `metadata` is empty otherwise; "config" has no tensors.
+
+    `path` is what the user gave; `data` maps each weight file to its bytes, in the order of the file names.
+    """
+
+    path: str
+    kind: Kind
+    texts: tuple[Source, ...]
+    metadata: tuple[Metadata, ...]
+    tensors: dict[str, StoredTensor]
+    data: dict[str, Bytes]
+
+
+def raw(checkpoint: Checkpoint, name: str) -> Bytes:
+    """The bytes of the tensor `name` as the file stores them, without a copy."""
+    stored = checkpoint.tensors[name]
+    return checkpoint.data[stored.file][stored.offset : stored.offset + stored.n_bytes]
+
+
+def require_weights(checkpoint: Checkpoint) -> None:
+    """Refuses a checkpoint that can only be planned."""
+    if checkpoint.kind == "config":
+        raise RunError(
+            Problem(
+                message="this checkpoint has a config.json but no weights, so it can be planned but not run",
+                fix="give a directory that has config.json and *.safetensors, or a .gguf file",
+                file=checkpoint.path,
+            )
+        )

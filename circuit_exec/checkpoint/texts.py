@@ -1,0 +1,39 @@
+"""What the compiler is given of a checkpoint: its texts and tables as plain records, without one weight."""
+
+from circuit.load.inputs import CheckpointTexts, GgufKey, GgufTexts, HfTexts, TensorInfo
+from circuit.text import Source
+from circuit_exec.checkpoint.decode import rope_factors
+from circuit_exec.checkpoint.open import long_array
+from circuit_exec.checkpoint.records import Checkpoint, LongArray, Metadata
+
+
+def checkpoint_texts(checkpoint: Checkpoint) -> CheckpointTexts:
+    """The records that `circuit` plans from. Decodes the vocabulary of a GGUF file (about 70 ms for 50,000 tokens)."""
+    tensors = tuple(TensorInfo(name=t.name, format=t.format, shape=t.shape) for t in checkpoint.tensors.values())
+    if checkpoint.kind == "gguf":
+        return GgufTexts(
+            path=checkpoint.path,
+            metadata=tuple(_key(checkpoint, entry) for entry in checkpoint.metadata),
+            tensors=tensors,
+            rope_factors=rope_factors(checkpoint),
+        )
+    return HfTexts(
+        config=checkpoint.texts[0],
+        generation_config=_named(checkpoint, "generation_config.json"),
+        quantization=_named(checkpoint, "hf_quant_config.json"),
+        tensors=tensors if checkpoint.kind == "safetensors" else None,
+    )
+
+
+def _key(checkpoint: Checkpoint, entry: Metadata) -> GgufKey:
+    value = entry.value
+    if isinstance(value, LongArray):
+        value = long_array(checkpoint, entry.key, value)
+    return GgufKey(key=entry.key, type=entry.type, value=value)
+
+
+def _named(checkpoint: Checkpoint, name: str) -> Source | None:
+    for source in checkpoint.texts[1:]:
+        if source.path.replace("\\", "/").rpartition("/")[2] == name:
+            return source
+    return None
