@@ -26,7 +26,8 @@ class Slot:
     """What a kernel's PARAM slot stands for.
 
     `kind`: in | out | scratch | weight | state | step. `place` counts within the kind, in order of first use in the group;
-    a `step` slot is named: n, m, tokens, positions, sequences, page_tables, logit_rows, temperature, top_p, seed, choice.
+    a `step` slot is named: n, m, tokens, positions, sequences, page_tables, logit_rows, temperature, top_p,
+    seeds, choices, sample_positions (a row that gets logits has one of each; seeds: two words).
     `rows`: "n" or "m" for in, out and scratch. `columns`: the row stride of in, out and scratch, in elements of 4 bytes.
     """
 

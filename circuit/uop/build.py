@@ -40,9 +40,9 @@ def index(x: UOp, *places: UOp | int) -> UOp:
     return UOp(Op.INDEX, (x, *(p if isinstance(p, UOp) else i32(p) for p in places)))
 
 
-def stage(x: UOp, *ranges: UOp, where: str = "inline") -> UOp:
-    """The array whose element at `ranges` is x."""
-    return UOp(Op.STAGE, (x, *ranges), Stage(where))
+def stage(x: UOp, *ranges: UOp, where: str = "inline", sizes: tuple[int, ...] = ()) -> UOp:
+    """The array whose element at `ranges` is x; `sizes` bound ranges whose ends are not constants."""
+    return UOp(Op.STAGE, (x, *ranges), Stage(where, sizes))
 
 
 def reduce(op: str, x: UOp, *more: UOp, pop: int = 0, order: str = "fold") -> UOp:
@@ -170,3 +170,13 @@ def expand(x: UOp, *sizes: int) -> UOp:
 def shrink(x: UOp, offsets: tuple[int, ...], shape: tuple[int, ...]) -> UOp:
     """x[offset : offset + size] along every axis."""
     return UOp(Op.SHRINK, (x, *(i32(o) for o in offsets)), shape)
+
+
+def stack(*parts: UOp) -> UOp:
+    """Values of one shape below a new leading axis; of constants, a table."""
+    return UOp(Op.STACK, parts)
+
+
+def broadcast_last(x: UOp, n: int) -> UOp:
+    """[..., n]: each element of a rank-1 value repeated along a new last axis."""
+    return permute(expand(x, n), 1, 0)

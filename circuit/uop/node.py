@@ -130,9 +130,13 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`where`: "inline" (recomputed at each use) or "local" (stored once in an ALLOC, then read)."""
+    """`where`: "inline" (recomputed at each use) or "local" (stored once in an ALLOC, then read).
+
+    `sizes` are the largest counts of the ranges, where their ends are not constants.
+    """
 
     where: str = "inline"
+    sizes: tuple[int, ...] = ()
 
 
 Arg = None | Const | Param | Storage | Loop | Fold | Stage | DType | tuple[int, ...]
@@ -316,9 +320,9 @@ def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
     match op, arg:
         case (Op.CONST, Const(dtype=dtype)) | (Op.PARAM, Param(dtype=dtype)):
             return dtype
-        case (Op.BUFFER | Op.ALLOC), Storage(dtype=dtype):
+        case ((Op.BUFFER | Op.ALLOC), Storage(dtype=dtype)):
             return dtype
-        case (Op.CAST | Op.BITCAST), DType():
+        case ((Op.CAST | Op.BITCAST), DType()):
             return arg
         case Op.RANGE, Loop():
             assert src[0].dtype is DType.I32, "a range ends at an i32"
@@ -326,7 +330,7 @@ def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
         case Op.WHERE, None:
             assert src[0].dtype is DType.BOOL and src[1].dtype is src[2].dtype, "where of unlike types"
             return src[1].dtype
-        case (Op.STORE | Op.END | Op.BARRIER), None:
+        case ((Op.STORE | Op.END | Op.BARRIER), None):
             return DType.VOID
     raise AssertionError(f"{op} does not take {arg}")
 
@@ -335,9 +339,9 @@ def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
     match op, arg:
         case Op.PARAM, Param(shape=shape):
             return shape
-        case (Op.BUFFER | Op.ALLOC), Storage(size=size):
+        case ((Op.BUFFER | Op.ALLOC), Storage(size=size)):
             return (size,)
-        case (Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _:
+        case ((Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _):
             return ()
         case Op.STACK, _:
             assert all(s.shape == src[0].shape and s.dtype is src[0].dtype for s in src), "stack of unlike values"
@@ -345,7 +349,7 @@ def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
         case Op.INDEX, _:
             assert len(src) - 1 <= len(src[0].shape), f"{len(src) - 1} indices for shape {src[0].shape}"
             return src[0].shape[len(src) - 1 :]
-        case (Op.SHRINK | Op.RESHAPE), tuple():
+        case ((Op.SHRINK | Op.RESHAPE), tuple()):
             return arg
         case Op.EXPAND, tuple():
             return (*arg, *src[0].shape)
@@ -353,8 +357,8 @@ def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
             return tuple(src[0].shape[axis] for axis in arg)
         case Op.REDUCE, Fold(pop=pop):
             return src[0].shape[pop:]
-        case Op.STAGE, _:
-            return (*(range_size(r) for r in src[1:]), *src[0].shape)
+        case Op.STAGE, Stage(sizes=sizes):
+            return (*(sizes or map(range_size, src[1:])), *src[0].shape)
     if op in _SAME or op is Op.WHERE:
         assert all(s.shape == src[0].shape for s in src), f"{op} of unlike shapes {[s.shape for s in src]}"
     return src[0].shape if src else ()

@@ -1,0 +1,232 @@
+"""Shaped form to loops form: every shape, movement op and STAGE becomes index arithmetic.
+
+A shaped value is a function of its places. `Lowering.at(value, places)` applies it: movement ops change the places, a STAGE
+binds them to its ranges, a REDUCE opens loops, storage becomes a LOAD. Nothing is substituted, so no range is captured: bound
+ranges live in an environment, and every loop of the result has a name of its own.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+
+from circuit.uop.build import after, alloc, end, i32, index, load, store, where
+from circuit.uop.node import Const, Fold, Loop, Op, Param, Stage, UOp, bound_ranges
+from circuit.uop.simplify import simplify
+
+Places = tuple[UOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What bound ranges mean, and what the parameters of the CALL around mean."""
+
+    ranges: Mapping[UOp, UOp] = field(default_factory=dict)
+    args: Mapping[int, tuple[UOp, "Env"]] = field(default_factory=dict)
+
+
+Request = tuple[UOp, Places | None, Env]  # places None: the storage of a local STAGE
+Step = Generator[Request, UOp, UOp]
+Key = tuple[UOp, Places | None, Places, int]
+
+
+class Lowering:
+    """One kernel's lowering: it names the loops and numbers the local storage that it makes.
+
+    `outer` are ranges of loops that the caller closes; they stay as they are.
+    """
+
+    def __init__(self, *outer: UOp) -> None:
+        self._outer = Env(ranges={r: r for r in outer})
+        self._names: set[str] = {loop_name(r) for r in outer}
+        self._allocs = 0
+        self._memo: dict[Key, UOp] = {}
+        self._called: list[Env] = []  # keeps them alive: the memo's keys tell them apart by identity
+
+    def at(self, value: UOp, *places: UOp) -> UOp:
+        """The element of a shaped value at `places`, in loops form."""
+        assert len(places) == len(value.shape), f"{len(places)} places for shape {value.shape}"
+        return simplify(self._run((value, places, self._outer)))
+
+    def write(self, storage: UOp, value: UOp, names: tuple[str, ...], base: UOp | int = 0) -> UOp:
+        """An effect: `value` stored in row-major order at `base` and after it, one loop an axis, named as given."""
+        loops = tuple(self.fresh(name, i32(size)) for name, size in zip(names, value.shape, strict=True))
+        return end(self.put(storage, value, loops, base), *loops)
+
+    def put(self, storage: UOp, value: UOp, loops: Places, base: UOp | int = 0) -> UOp:
+        """The STORE of `write`, inside loops that the caller closes (named by `fresh`)."""
+        env = Env(ranges={**self._outer.ranges, **{r: r for r in loops}})
+        place = simplify(flat_index(loops, value.shape) + base)
+        return store(index(storage, place), simplify(self._run((value, loops, env))))
+
+    def fresh(self, name: str, size: UOp) -> UOp:
+        """A loop of its own, named `name`, or `name_1`, `name_2`, ... where that is taken."""
+        unused, n = name, 0
+        while unused in self._names:
+            n += 1
+            unused = f"{name}_{n}"
+        self._names.add(unused)
+        return UOp(Op.RANGE, (size,), Loop(unused))
+
+    def _run(self, root: Request) -> UOp:
+        """Answers requests with a stack of its own, so that no program is too deep."""
+        stack: list[tuple[Key, Step]] = [(_key(root), self._step(*root))]
+        answer: UOp | None = None
+        while True:
+            key, step = stack[-1]
+            try:
+                request = next(step) if answer is None else step.send(answer)
+            except StopIteration as stop:
+                answer = stop.value
+                assert answer is not None
+                self._memo[key] = answer
+                stack.pop()
+                if not stack:
+                    return answer
+                continue
+            asked = _key(request)
+            answer = self._memo.get(asked)
+            if answer is None:
+                stack.append((asked, self._step(*request)))
+
+    def _step(self, node: UOp, places: Places | None, env: Env) -> Step:
+        """Asks for lowered sources by yielding requests; returns the lowered node."""
+        if places is None:
+            return (yield from self._storage(node, env))
+        match node.op, node.arg:
+            case Op.RANGE, _:
+                return env.ranges[node]
+            case Op.CONST, _:
+                return node
+            case Op.PARAM, Param(slot=slot, shape=shape):
+                if slot in env.args:
+                    value, around = env.args[slot]
+                    return (yield (value, places, around))
+                return load(index(flat(node), flat_index(places, shape))) if shape else node
+            case (Op.BUFFER | Op.AFTER), _:
+                return load(index(node, *places))
+            case Op.INDEX, _:
+                own = yield from self._all(node.src[1:], (), env)
+                return (yield (node.src[0], (*own, *places), env))
+            case Op.STAGE, Stage(where="inline"):
+                n = len(node.src) - 1
+                return (yield (node.src[0], places[n:], _bind(env, node.src[1:], places[:n])))
+            case Op.STAGE, _:
+                stored = yield (node, None, env)
+                return load(index(stored, flat_index(places, node.shape)))
+            case Op.REDUCE, Fold():
+                return (yield from self._reduce(node, places, env))
+            case Op.CALL, _:
+                called = Env(args={k: (a, env) for k, a in enumerate(node.src[1:])})
+                self._called.append(called)
+                return (yield (node.src[0], places, called))
+            case Op.STACK, _:
+                return (yield from self._stack(node, places, env))
+            case Op.EXPAND, tuple() as sizes:
+                return (yield (node.src[0], places[len(sizes) :], env))
+            case Op.PERMUTE, tuple() as order:
+                moved = tuple(places[order.index(axis)] for axis in range(len(order)))
+                return (yield (node.src[0], moved, env))
+            case Op.RESHAPE, _:
+                moved = unflatten(flat_index(places, node.shape), node.src[0].shape)
+                return (yield (node.src[0], tuple(simplify(p) for p in moved), env))
+            case Op.SHRINK, _:
+                offsets = yield from self._all(node.src[1:], (), env)
+                return (yield (node.src[0], tuple(p + o for p, o in zip(places, offsets, strict=True)), env))
+            case Op.DETACH, _:
+                return (yield (node.src[0], places, env))
+        src = yield from self._all(node.src, places, env)
+        return UOp(node.op, src, node.arg)
+
+    def _all(self, nodes: Places, places: Places, env: Env) -> Generator[Request, UOp, Places]:
+        lowered: list[UOp] = []
+        for node in nodes:
+            lowered.append((yield (node, places, env)))
+        return tuple(lowered)
+
+    def _open(self, ranges: Places, env: Env) -> Generator[Request, UOp, tuple[Places, Env]]:
+        """Loops of their own for bound ranges, and the environment inside them."""
+        loops: Places = ()
+        for r in ranges:
+            size = yield (r.src[0], (), env)
+            loops = (*loops, self.fresh(loop_name(r), simplify(size)))
+            env = _bind(env, (r,), loops[-1:])
+        return loops, env
+
+    def _reduce(self, node: UOp, places: Places, env: Env) -> Step:
+        assert isinstance(node.arg, Fold)
+        n = len(node.src) - len(bound_ranges(node))
+        if node.arg.pop:
+            loops = tuple(self.fresh("k", i32(size)) for size in node.src[0].shape[: node.arg.pop])
+            places = (*loops, *places)
+        else:
+            loops, env = yield from self._open(bound_ranges(node), env)
+        values = yield from self._all(node.src[:n], places, env)
+        return UOp(Op.REDUCE, (*values, *loops), Fold(node.arg.op, 0, node.arg.order))
+
+    def _storage(self, node: UOp, env: Env) -> Step:
+        """The local array of a STAGE, after the loops that store it."""
+        size = 1
+        for n in node.shape:
+            size *= n
+        self._allocs += 1
+        room = alloc(self._allocs - 1, size, node.dtype, f"stage{self._allocs - 1}")
+        loops, inner = yield from self._open(node.src[1:], env)
+        lanes = tuple(self.fresh("lane", i32(n)) for n in node.src[0].shape)
+        value = yield (node.src[0], lanes, inner)
+        place = simplify(flat_index((*loops, *lanes), node.shape))
+        return after(room, end(store(index(room, place), value), *loops, *lanes))
+
+    def _stack(self, node: UOp, places: Places, env: Env) -> Step:
+        """The chosen part; parts are all computed unless the place is a constant, and constants make a table."""
+        first = simplify(places[0])
+        if isinstance(first.arg, Const):
+            return (yield (node.src[first.arg.bits], places[1:], env))
+        if all(s.op is Op.CONST for s in node.src):
+            return load(index(node, first))
+        parts = yield from self._all(node.src, places[1:], env)
+        chosen = parts[-1]
+        for k in reversed(range(len(parts) - 1)):
+            chosen = where(first < k + 1, parts[k], chosen)
+        return chosen
+
+
+def flat(node: UOp) -> UOp:
+    """A PARAM array with one axis."""
+    assert isinstance(node.arg, Param), node
+    size = 1
+    for n in node.shape:
+        size *= n
+    a = node.arg
+    return UOp(Op.PARAM, (), Param(a.slot, a.dtype, (size,), a.name, a.lo, a.hi))
+
+
+def flat_index(places: Places, shape: tuple[int, ...]) -> UOp:
+    """The row-major place."""
+    at: UOp = i32(0)
+    for place, size in zip(places, shape, strict=True):
+        at = place if isinstance(at.arg, Const) and at.arg.bits == 0 else at * size + place
+    return at
+
+
+def unflatten(at: UOp, shape: tuple[int, ...]) -> Places:
+    """The places of a row-major index, one an axis."""
+    places: Places = ()
+    for axis in reversed(range(len(shape))):
+        places = ((at % shape[axis]) if axis else at, *places)
+        at = at // shape[axis]
+    return places
+
+
+def loop_name(r: UOp) -> str:
+    """The name of a RANGE."""
+    assert isinstance(r.arg, Loop), r
+    return r.arg.name
+
+
+def _bind(env: Env, ranges: Places, places: Places) -> Env:
+    return Env(ranges={**env.ranges, **dict(zip(ranges, places, strict=True))}, args=env.args)
+
+
+def _key(request: Request) -> Key:
+    node, places, env = request
+    bound = tuple(env.ranges[r] for r in sorted(node.ranges, key=loop_name))
+    return (node, places, bound, id(env.args) if env.args else 0)
