@@ -1,0 +1,106 @@
+"""What holds for every file: its size, its words, and that what is named exists."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.structure.tree import FOLDERS, ROOT, files, python_files, top_files
+
+MAX_LINES = 400
+VENDOR_WORDS = (
+    "hidden_size num_attention_heads num_key_value_heads num_hidden_layers intermediate_size max_position_embeddings "
+    "tie_word_embeddings rms_norm_eps torch_dtype hidden_act embed_tokens lm_head q_proj k_proj v_proj o_proj "
+    "gate_proj up_proj down_proj input_layernorm post_attention_layernorm token_embd attn_q ffn_gate "
+    "llama mistral qwen qwen2 qwen3 smollm"
+).split()
+PLACES = re.compile(
+    "|".join(("/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/tm" + "p/", "/va" + "r/", "[A-Z]:" + r"\\"))
+)  # written in pieces, so that this file does not find itself
+HOSTS = re.compile(
+    "|".join(("py" + r"pi\.org", "pythonho" + r"sted\.org", "np" + r"mjs\.org", "hugging" + r"face\.co"))
+)
+
+
+def long_files(sources: dict[str, str]) -> list[str]:
+    """The files with more than MAX_LINES lines."""
+    counts = {path: text.count("\n") for path, text in sources.items()}
+    return [f"{path}: {lines} lines" for path, lines in counts.items() if lines > MAX_LINES]
+
+
+def words_in(sources: dict[str, str], pattern: re.Pattern[str]) -> list[str]:
+    """Each place where the pattern occurs: file, line and what was found."""
+    return [
+        f"{path}:{number}: {match.group()}"
+        for path, text in sources.items()
+        for number, line in enumerate(text.splitlines(), 1)
+        for match in pattern.finditer(line)
+    ]
+
+
+def whole_words(words: list[str]) -> re.Pattern[str]:
+    return re.compile(r"(?<![A-Za-z0-9_])(?:" + "|".join(words) + r")(?![A-Za-z0-9_])", re.IGNORECASE)
+
+
+def test_no_code_file_has_more_than_400_lines() -> None:
+    assert long_files(python_files("circuit", "circuit_exec", "cli", "tests")) == []
+
+
+def test_a_file_of_401_lines_is_found() -> None:
+    assert long_files({"a.py": "x\n" * 400, "b.py": "x\n" * 401}) == ["b.py: 401 lines"]
+
+
+def test_vendor_words_stay_out_of_circuit() -> None:
+    assert words_in(python_files("circuit"), whole_words(VENDOR_WORDS)) == []
+
+
+def test_a_vendor_word_is_found_only_as_a_whole_word() -> None:
+    sources = {"circuit/a.py": 'x = "hidden_size"\ny = my_hidden_size\nz = Llama\nkind = "llama3"\n'}
+    assert words_in(sources, whole_words(VENDOR_WORDS)) == ["circuit/a.py:1: hidden_size", "circuit/a.py:3: Llama"]
+
+
+def test_no_file_names_a_place_of_one_machine_or_the_host_of_a_registry() -> None:
+    sources = files(*FOLDERS) | top_files()
+    assert words_in(sources, PLACES) == []
+    assert words_in(sources, HOSTS) == []
+
+
+def test_a_machine_path_is_found() -> None:
+    assert words_in({"a.py": "open('/ho" + "me/me/model')"}, PLACES) == ["a.py:1: /ho" + "me/"]
+
+
+def named_paths(text: str) -> Iterator[str]:
+    """What a document names between backticks, or links to, that looks like a path of this project."""
+    for name in re.findall(r"`([^`\s]+)`|\]\(([^)\s]+)\)", text):
+        path = (name[0] or name[1]).partition("#")[0]
+        if "<" not in path and not path.startswith(("http", "-")) and re.search(r"/|\.(py|toml|md)$|^Makefile$", path):
+            yield path
+
+
+@pytest.mark.parametrize("document", ["README.md", "adr/README.md"])
+def test_the_map_names_only_paths_that_exist(document: str) -> None:
+    folder = (ROOT / document).parent
+    paths = list(named_paths((ROOT / document).read_text(encoding="utf-8")))
+    assert paths, f"{document} names no path"
+    assert [path for path in paths if not (ROOT / path).exists() and not (folder / path).exists()] == []
+
+
+def test_a_path_in_a_document_is_found_with_and_without_a_link() -> None:
+    text = "see `circuit/uop/`, [this](0001-x.md#why), `met run`, `kernels/<class>/x.toml` and `errors.py`"
+    assert list(named_paths(text)) == ["circuit/uop/", "0001-x.md", "errors.py"]
+
+
+def test_the_map_lists_every_decision_and_their_numbers_have_no_gap() -> None:
+    names = sorted(path.name for path in (ROOT / "adr").glob("[0-9]*.md"))
+    text = (ROOT / "adr/README.md").read_text(encoding="utf-8")
+    assert [name for name in names if f"({name})" not in text] == []
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted((ROOT / "adr").glob("[0-9]*.md"))])
+def test_a_decision_has_all_its_parts(name: str) -> None:
+    text = (ROOT / "adr" / name).read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings == ["Context", "Decision", "Rejected", "Consequences"]
+    assert re.search(r"^Status: (accepted|superseded by \[.*\]\(.*\))\. Date: \d{4}-\d\d-\d\d\.$", text, re.MULTILINE)
+    assert text.count("\n") <= 60, "a decision fits a page"
