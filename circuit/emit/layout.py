@@ -1,0 +1,165 @@
+"""What the executor must know of an emitted program: room, inputs and their bounds, outputs; derived from the plans."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from circuit.lower.ir import Kernel
+from circuit.plan.ir import PAGE, Plan, StateAt, StepInput, Target
+from circuit.tir.ir import State
+from circuit.uop.node import Param, toposort
+
+SCALARS = ("n", "m")
+ARRAYS = (
+    "tokens",
+    "positions",
+    "sequences",
+    "page_tables",
+    "logit_rows",
+    "temperature",
+    "top_p",
+    "seeds",
+    "choices",
+    "sample_positions",
+)
+"""The arrays of `met_args`, in its order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A step input: inclusive bounds of every element where it is an integer that addresses something.
+
+    `shape` is what the kernels declare: the most elements that may be given, and the stride of `page_tables`.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    lo: int | None
+    hi: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An edge that a step leaves in the arena: `rows` is "n" or "m", `columns` elements of 4 bytes a row."""
+
+    edge: str
+    rows: str
+    columns: int
+    offset_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One plan of the program: its place in the set, the rows it takes (inclusive) and what it leaves."""
+
+    mode: str
+    rows: tuple[int, int]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A state's storage: words of 4 bytes a page, and the most pages that its kernels can address."""
+
+    name: str
+    page_words: int
+    max_pages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """All of it. `steps` are in the order of `met_args.plan`, `states` in that of `met_args.states`."""
+
+    context: int
+    arena_bytes: int
+    steps: tuple[Step, ...]
+    inputs: tuple[Input, ...]
+    states: tuple[Room, ...]
+
+
+def layout(plans: tuple[Plan, ...]) -> Layout:
+    """The layout of the program that `emit_program` makes of the same plans."""
+    first = plans[0]
+    for plan in plans:
+        assert plan.weights == first.weights, f"{plan.mode} and {first.mode} read different weights"
+        assert plan.states == first.states, f"{plan.mode} and {first.mode} keep different states"
+        assert plan.context == first.context, f"{plan.mode} and {first.mode} have different contexts"
+    inputs = _inputs(plans)
+    max_words = _state_words(plans)
+    return Layout(
+        context=first.context,
+        arena_bytes=max(plan.arena_bytes for plan in plans),
+        steps=tuple(Step(mode=plan.mode, rows=plan.rows, outputs=_outputs(plan)) for plan in plans),
+        inputs=tuple(inputs[name] for name in (*SCALARS, *ARRAYS) if name in inputs),
+        states=tuple(
+            Room(name=state.name, page_words=page_words(state), max_pages=max_words[place] // page_words(state))
+            for place, state in enumerate(first.states)
+        ),
+    )
+
+
+def page_words(state: State) -> int:
+    """Words of 4 bytes that one page of a state takes."""
+    assert state.kind == "paged_kv", f"{state.name}: a state of kind {state.kind} has no pages"
+    return 2 * state.heads * PAGE * state.head_dim
+
+
+def slot_params(kernel: Kernel) -> dict[int, Param]:
+    """The PARAMs of a kernel, by slot."""
+    return {node.arg.slot: node.arg for node in toposort(*kernel.effects) if isinstance(node.arg, Param)}
+
+
+def _declarations(plans: tuple[Plan, ...]) -> Iterator[tuple[Target, Param]]:
+    """What each slot of each launch is, and how its kernel declares it."""
+    for plan in plans:
+        params = tuple(slot_params(kernel) for kernel in plan.kernels)
+        for launch in plan.launches:
+            for slot, target in zip(plan.kernels[launch.kernel].slots, launch.targets, strict=True):
+                declared = params[launch.kernel].get(slot.slot)
+                if declared is not None:
+                    yield target, declared
+
+
+def _inputs(plans: tuple[Plan, ...]) -> dict[str, Input]:
+    found: dict[str, Input] = {}
+    for target, param in _declarations(plans):
+        if isinstance(target, StepInput):
+            declared = _declared(target.name, param)
+            found[target.name] = _narrower(found.get(target.name, declared), declared)
+    return found
+
+
+def _state_words(plans: tuple[Plan, ...]) -> dict[int, int]:
+    """For each state, the words that its kernels can address."""
+    words: dict[int, int] = {}
+    for target, param in _declarations(plans):
+        if isinstance(target, StateAt):
+            words[target.state] = min(prod(param.shape), words.get(target.state, prod(param.shape)))
+    return words
+
+
+def _declared(name: str, param: Param) -> Input:
+    assert name in SCALARS or name in ARRAYS, f"there is no step input {name}"
+    return Input(name=name, shape=param.shape, lo=param.lo, hi=param.hi)
+
+
+def _narrower(a: Input, b: Input) -> Input:
+    assert len(a.shape) == len(b.shape), f"{a.name} is declared as {a.shape} and as {b.shape}"
+    return Input(
+        name=a.name,
+        shape=tuple(max(x, y) for x, y in zip(a.shape, b.shape, strict=True)),
+        lo=max((x for x in (a.lo, b.lo) if x is not None), default=None),
+        hi=min((x for x in (a.hi, b.hi) if x is not None), default=None),
+    )
+
+
+def _outputs(plan: Plan) -> tuple[Output, ...]:
+    return tuple(
+        Output(
+            edge=edge,
+            rows=plan.buffers[place].rows,
+            columns=plan.buffers[place].columns,
+            offset_bytes=plan.buffers[place].offset_bytes,
+        )
+        for edge, place in plan.outputs
+    )

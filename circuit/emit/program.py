@@ -1,0 +1,88 @@
+"""A plan set as one C program: runtime, prelude, every distinct kernel once, one function a plan, and `met_run`.
+
+A plan's function is the straight list of its launches, every address resolved: arena + offset, weights + the manifest's
+offset, the base of a state, the arrays of the step. What runs is what is printed here.
+"""
+
+from circuit.bake.manifest import build_manifest
+from circuit.emit.barriers import barriers_before
+from circuit.emit.layout import ARRAYS, SCALARS
+from circuit.emit.runtime import RUNTIME
+from circuit.lower.ir import Kernel
+from circuit.plan.ir import BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
+from circuit.render.c import render_kernel, render_prelude
+
+SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
+
+
+def emit_program(plans: tuple[Plan, ...]) -> str:
+    """The C source of a plan set. `met_args.plan` selects a plan by its place in the set."""
+    names = _kernel_names(plans)
+    kernels = [render_kernel(name, kernel.effects) for kernel, name in names.items()]
+    steps = [_step(place, plan, names) for place, plan in enumerate(plans)]
+    return "\n".join([_head(plans), RUNTIME, render_prelude(), *kernels, *steps, _run(plans)])
+
+
+def _head(plans: tuple[Plan, ...]) -> str:
+    lines = [f"/* {plans[0].arch} on class {plans[0].hardware_class}"]
+    lines += [f" * plan {i}: {p.mode}, rows {p.rows[0]}-{p.rows[1]}, digest {p.digest}" for i, p in enumerate(plans)]
+    return "\n".join([*lines, " */"])
+
+
+def _kernel_names(plans: tuple[Plan, ...]) -> dict[Kernel, str]:
+    """A C name for each distinct kernel, in order of first use; equal kernels of several plans are one."""
+    names: dict[Kernel, str] = {}
+    used: set[str] = set()
+    for place, plan in enumerate(plans):
+        for kernel in plan.kernels:
+            if kernel not in names:
+                name = kernel.name if kernel.name not in used else f"{kernel.name}_plan{place}"
+                assert name not in used, f"two kernels of plan {place} are called {kernel.name}"
+                used.add(name)
+                names[kernel] = name
+    return names
+
+
+def _step(place: int, plan: Plan, names: dict[Kernel, str]) -> str:
+    offsets = [entry.offset_bytes for entry in build_manifest(plan.weights).entries]
+    lines = [
+        f"static void met_plan_{place}(const met_args *s, met_pool *pool, int tid, int nt) {{",
+        "  unsigned char *const a = s->arena;",
+        "  const unsigned char *const w = s->weights;",
+        "  unsigned char *const *const state = s->states;",
+    ]
+    section = "main"
+    for launch, meets in zip(plan.launches, barriers_before(plan), strict=True):
+        if launch.section != section:
+            lines += ["  }"] * (section != "main")
+            lines += [f"  if (s->section == {SECTIONS[launch.section]}) {{"] * (launch.section != "main")
+            section = launch.section
+        if meets:
+            lines.append("  met_barrier(pool);")
+        lines.append(f"  {_call(plan, launch, names, offsets)} /* {' '.join(launch.members)} */")
+    lines += ["  }"] * (section != "main")
+    return "\n".join([*lines, "}"])
+
+
+def _call(plan: Plan, launch: Launch, names: dict[Kernel, str], offsets: list[int]) -> str:
+    arguments = [_address(plan, target, offsets) for target in launch.targets]
+    return f"{names[plan.kernels[launch.kernel]]}({', '.join([*arguments, 'tid', 'nt'])});"
+
+
+def _address(plan: Plan, target: Target, offsets: list[int]) -> str:
+    match target:
+        case BufferAt(buffer=place, column=column):
+            return f"(void *)(a + {plan.buffers[place].offset_bytes + 4 * column})"
+        case WeightAt(weight=place):
+            return f"(void *)(w + {offsets[place]})"
+        case StateAt(state=place):
+            return f"(void *)state[{place}]"
+        case StepInput(name=name):
+            assert name in SCALARS or name in ARRAYS, f"there is no step input {name}"
+            return f"s->{name}"
+
+
+def _run(plans: tuple[Plan, ...]) -> str:
+    cases = [f"    case {i}: met_plan_{i}(args, pool, tid, nt); break;" for i in range(len(plans))]
+    head = "static void met_run(const met_args *args, met_pool *pool, int tid, int nt) {\n  switch (args->plan) {"
+    return "\n".join([head, *cases, "  }", "}", ""])

@@ -1,0 +1,197 @@
+"""A compiled program in this process: its memory, its threads, and one call for one step."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuit.emit.layout import ARRAYS, Layout, Output, Step
+from circuit.emit.runtime import ABI, SAMPLE
+from circuit.errors import Problem, RunError
+from circuit_exec.memory import address, allocate
+
+CHECKED = {
+    "tokens": ("token id", "use the tokenizer of this checkpoint"),
+    "positions": ("position", "end the sequence where the context ends"),
+    "sequences": ("sequence", "use the rows of this step's page tables"),
+    "page_tables": ("page", "use the pages of this model's pool"),
+    "logit_rows": ("logit row", "use the rows of this step"),
+    "sample_positions": ("position to draw for", "end the sequence where the context ends"),
+}
+"""Step inputs that address something: what an element is called, and what to do when it is out of bounds."""
+
+
+class Arguments(ctypes.Structure):
+    """`met_args` of circuit/emit/runtime.py."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("abi", "plan", "section", "n", "m", "n_sequences")),
+        *((name, ctypes.c_void_p) for name in (*ARRAYS, "arena", "weights", "states")),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """What one step computes: row i is token `tokens[i]` at `positions[i]` of the sequence whose pages are row
+    `sequences[i]` of `page_tables`. `logit_rows` are the rows that get logits; `draws` has one entry for each of them
+    where the section draws tokens.
+    """
+
+    tokens: Sequence[int]
+    positions: Sequence[int]
+    sequences: Sequence[int]
+    page_tables: NDArray[np.int32]
+    logit_rows: Sequence[int]
+    section: int
+    draws: Sequence["Draw"] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """How one token is drawn; random numbers are addressed by (seed, choice, position) and the token.
+
+    `temperature` is above 0, `top_p` above 0 and at most 1, `seed` has 64 bits; `position` is the drawn token's own.
+    """
+
+    temperature: float
+    top_p: float
+    seed: int
+    choice: int
+    position: int
+
+
+class Program:
+    """A loaded library with its arena, KV pool and threads. `weights` are the baked bytes; they are only read."""
+
+    def __init__(self, library: Path, layout: Layout, weights: NDArray[np.uint8], n_threads: int, n_pages: int) -> None:
+        self.layout = layout
+        self.n_threads = n_threads
+        self.n_pages = n_pages
+        self._weights = weights
+        self._arena = allocate(layout.arena_bytes, "the arena")
+        self._states = [allocate(n_pages * room.page_words * 4, f"the cache {room.name}") for room in layout.states]
+        self._inputs = {given.name: given for given in layout.inputs}
+        self._library = _opened(library)
+        self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
+        self._pool: int | None = self._library.met_open(n_threads)
+        if self._pool is None:
+            raise RunError(
+                Problem(message=f"the system gives no {n_threads} threads", fix="ask for fewer with --threads")
+            )
+
+    def max_rows(self) -> int:
+        """The most rows that one step can have."""
+        return max(step.rows[1] for step in self.layout.steps)
+
+    def step(self, rows: Rows) -> Step:
+        """Runs one step, after checking every value that addresses something. `output` reads what it left behind."""
+        assert self._pool is not None, "the program is closed"
+        place, step = self._plan_for(len(rows.tokens))
+        arrays = self._checked(rows)
+        arguments = Arguments(
+            abi=ABI,
+            plan=place,
+            section=rows.section,
+            n=len(rows.tokens),
+            m=len(rows.logit_rows),
+            n_sequences=len(rows.page_tables),
+            arena=address(self._arena),
+            weights=address(self._weights),
+            states=ctypes.cast(self._bases, ctypes.c_void_p),
+            **{name: address(array) for name, array in arrays.items()},
+        )
+        status: int = self._library.met_step(self._pool, ctypes.byref(arguments))
+        assert status == 0, f"the program has ABI {status}, the executor {ABI}"
+        return step
+
+    def output(self, step: Step, edge: str, n_rows: int, dtype: type[np.generic]) -> NDArray[np.generic]:
+        """[n_rows, columns] a view of what the last step left on an edge, valid until the next step."""
+        found = _output(step, edge)
+        first = found.offset_bytes
+        data = self._arena[first : first + n_rows * found.columns * 4]
+        return data.view(dtype).reshape(n_rows, found.columns)
+
+    def close(self) -> None:
+        """Ends the threads. Closing twice is fine."""
+        if self._pool is not None:
+            self._library.met_close(self._pool)
+            self._pool = None
+
+    def _plan_for(self, n_rows: int) -> tuple[int, Step]:
+        for place, step in enumerate(self.layout.steps):
+            if step.rows[0] <= n_rows <= step.rows[1]:
+                return place, step
+        raise AssertionError(f"no plan of the program has {n_rows} rows")
+
+    def _checked(self, rows: Rows) -> dict[str, NDArray[np.generic]]:
+        given: dict[str, NDArray[np.generic]] = {
+            "tokens": _whole(rows.tokens),
+            "positions": _whole(rows.positions),
+            "sequences": _whole(rows.sequences),
+            "page_tables": np.ascontiguousarray(rows.page_tables, np.int32),
+            "logit_rows": _whole(rows.logit_rows),
+            "temperature": np.array([draw.temperature for draw in rows.draws], np.float32),
+            "top_p": np.array([draw.top_p for draw in rows.draws], np.float32),
+            "seeds": np.array([(draw.seed & 0xFFFFFFFF, draw.seed >> 32) for draw in rows.draws], np.uint32),
+            "choices": np.array([draw.choice for draw in rows.draws], np.uint32),
+            "sample_positions": _whole([draw.position for draw in rows.draws]),
+        }
+        n = len(rows.tokens)
+        assert len(rows.positions) == len(rows.sequences) == n, "a row needs a token, a position and a sequence"
+        assert rows.section != SAMPLE or len(rows.draws) == len(rows.logit_rows), "a drawn token needs a draw"
+        last = {
+            "tokens": 2**31 - 1,
+            "positions": self.layout.context - 1,
+            "sequences": len(rows.page_tables) - 1,
+            "page_tables": self.n_pages - 1,
+            "logit_rows": n - 1,
+            "sample_positions": self.layout.context,
+        }
+        for name, (what, fix) in CHECKED.items():
+            declared = self._inputs.get(name)
+            lo = max(0, declared.lo) if declared is not None and declared.lo is not None else 0
+            hi = min(last[name], declared.hi) if declared is not None and declared.hi is not None else last[name]
+            _bounded(what, given[name], lo, hi, fix)
+            given[name] = given[name].astype(np.int32)
+        return given
+
+
+def _opened(path: Path) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise RunError(
+            Problem(
+                message=f"the compiled program cannot be loaded: {error}",
+                fix="remove the file, and it is compiled again",
+                file=str(path),
+            )
+        ) from error
+    library.met_abi.restype = ctypes.c_int32
+    library.met_open.restype = ctypes.c_void_p
+    library.met_open.argtypes = [ctypes.c_int32]
+    library.met_close.restype = None
+    library.met_close.argtypes = [ctypes.c_void_p]
+    library.met_step.restype = ctypes.c_int32
+    library.met_step.argtypes = [ctypes.c_void_p, ctypes.POINTER(Arguments)]
+    return library
+
+
+def _whole(values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def _bounded(what: str, values: NDArray[np.generic], lo: int, hi: int, fix: str) -> None:
+    outside = values[(values < lo) | (values > hi)]  # type: ignore[operator]
+    if outside.size:
+        raise RunError(Problem(message=f"{what} {outside.flat[0]} is outside {lo} to {hi}", fix=fix))
+
+
+def _output(step: Step, edge: str) -> Output:
+    for output in step.outputs:
+        if output.edge == edge:
+            return output
+    raise AssertionError(f"no step leaves an edge {edge}")
