@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from circuit.load.inputs import Library
 from circuit.text import Source
 
 SUFFIXES = (".c", ".h", ".toml")
 
 
-def library() -> tuple[Source, ...]:
+def library() -> Library:
     """Every text of kernels/ and recipes/, sorted by path; paths start with the folder's name."""
     root = _root()
     paths = sorted(
@@ -16,7 +17,7 @@ def library() -> tuple[Source, ...]:
         for path in (root / folder).rglob("*")
         if path.suffix in SUFFIXES
     )
-    return tuple(Source(path=path, text=(root / path).read_text(encoding="utf-8")) for path in paths)
+    return Library(files=tuple(Source(path=path, text=(root / path).read_text(encoding="utf-8")) for path in paths))
 
 
 def _root() -> Path:
