@@ -6,7 +6,7 @@ from pathlib import Path
 
 from circuit.errors import LoadError, Problem
 from circuit_exec.checkpoint.mapped import map_file, read_text
-from circuit_exec.checkpoint.records import Bytes, StoredTensor
+from circuit_exec.checkpoint.records import MappedFile, StoredTensor
 from circuit_exec.checkpoint.safetensors import DuplicateKey, Json, read_safetensors, unique_keys
 
 SINGLE = "model.safetensors"
@@ -16,10 +16,10 @@ AGAIN = "download the checkpoint again, or keep only the files that belong to it
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FolderWeights:
-    """The tensors of all weight files and each file's bytes; both empty where the folder has no safetensors file."""
+    """The tensors of all weight files, and the files; both empty where the folder has no safetensors file."""
 
     tensors: dict[str, StoredTensor]
-    data: dict[str, Bytes]
+    files: dict[str, MappedFile]
 
 
 def read_folder(folder: Path, names: list[str]) -> FolderWeights:
@@ -90,15 +90,15 @@ def _check_files(folder: Path, shards: list[str], files: tuple[str, ...]) -> Non
         raise LoadError(problems)
 
 
-def _read_files(folder: Path, files: tuple[str, ...]) -> FolderWeights:
-    data: dict[str, Bytes] = {}
+def _read_files(folder: Path, names: tuple[str, ...]) -> FolderWeights:
+    files: dict[str, MappedFile] = {}
     tensors: dict[str, StoredTensor] = {}
     problems: list[Problem] = []
-    for name in files:
+    for name in names:
         file = str(folder / name)
         try:
-            data[file] = map_file(file)
-            found = read_safetensors(file, data[file])
+            files[file] = map_file(file)
+            found = read_safetensors(file, files[file].data)
         except LoadError as error:
             problems += error.problems
             continue
@@ -109,7 +109,7 @@ def _read_files(folder: Path, files: tuple[str, ...]) -> FolderWeights:
             tensors[tensor.name] = tensor
     if problems:
         raise LoadError(problems)
-    return FolderWeights(tensors=tensors, data=data)
+    return FolderWeights(tensors=tensors, files=files)
 
 
 def _check_index(folder: Path, index: dict[str, str], tensors: dict[str, StoredTensor]) -> None:

@@ -1,21 +1,23 @@
 """Files as read-only byte arrays over a memory map, and small text files; what cannot be read is a LoadError."""
 
 import mmap
+import os
 from pathlib import Path
 
 import numpy as np
 
 from circuit.errors import LoadError, Problem
 from circuit.text import Source
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.cache import identity
+from circuit_exec.checkpoint.records import MappedFile
 
 
-def map_file(path: str) -> Bytes:
+def map_file(path: str) -> MappedFile:
     """The bytes of a weight file, mapped read-only."""
     try:
         with open(path, "rb") as file:
-            size = file.seek(0, 2)
-            if size == 0:
+            status = os.fstat(file.fileno())
+            if status.st_size == 0:
                 raise LoadError(Problem(message="the file is empty", fix="download it again", file=path))
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
@@ -29,7 +31,7 @@ def map_file(path: str) -> Bytes:
                 file=path,
             )
         )
-    return data
+    return MappedFile(data=data, identity=identity(status))
 
 
 def read_text(path: Path) -> Source:

@@ -23,7 +23,7 @@ def open_checkpoint(path: str) -> Checkpoint:
     if at.is_dir():
         return _open_directory(path, at)
     if at.suffix == ".json":
-        return Checkpoint(path=path, kind="config", texts=(read_text(at),), metadata=(), tensors={}, data={})
+        return Checkpoint(path=path, kind="config", texts=(read_text(at),), metadata=(), tensors={}, files={})
     if at.suffix == ".gguf" or _magic(at) == b"GGUF":
         return _open_gguf(path)
     if at.suffix == ".safetensors":
@@ -55,7 +55,7 @@ def metadata_value(checkpoint: Checkpoint, key: str) -> Scalar | tuple[Scalar, .
 
 def long_array(checkpoint: Checkpoint, key: str, array: LongArray) -> tuple[Scalar, ...]:
     """The elements of a GGUF array that was too long to decode when the file was opened."""
-    return read_array(checkpoint.path, checkpoint.data[checkpoint.path].data, key, array)
+    return read_array(checkpoint.path, checkpoint.files[checkpoint.path].data.data, key, array)
 
 
 def _magic(path: Path) -> bytes:
@@ -67,10 +67,10 @@ def _magic(path: Path) -> bytes:
 
 
 def _open_gguf(path: str) -> Checkpoint:
-    data = map_file(path)
-    table = read_gguf(path, data)
+    file = map_file(path)
+    table = read_gguf(path, file.data)
     tensors = {tensor.name: tensor for tensor in table.tensors}
-    return Checkpoint(path=path, kind="gguf", texts=(), metadata=table.metadata, tensors=tensors, data={path: data})
+    return Checkpoint(path=path, kind="gguf", texts=(), metadata=table.metadata, tensors=tensors, files={path: file})
 
 
 def _open_directory(path: str, folder: Path) -> Checkpoint:
@@ -84,11 +84,11 @@ def _open_directory(path: str, folder: Path) -> Checkpoint:
     weights = read_folder(folder, names)
     return Checkpoint(
         path=path,
-        kind="safetensors" if weights.data else "config",
+        kind="safetensors" if weights.files else "config",
         texts=texts,
         metadata=(),
         tensors=weights.tensors,
-        data=weights.data,
+        files=weights.files,
     )
 
 

@@ -8,10 +8,19 @@ from numpy.typing import NDArray
 
 from circuit.errors import Problem, RunError
 from circuit.text import Source
+from circuit_exec.cache import Identity
 
 Bytes = NDArray[np.uint8]
 Scalar = bool | int | float | str
 Kind = Literal["safetensors", "gguf", "config"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MappedFile:
+    """The bytes of a file, and its identity at the moment it was opened."""
+
+    data: Bytes
+    identity: Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +57,7 @@ class Metadata:
 class Checkpoint:
     """An opened checkpoint. `texts` is empty for GGUF, `metadata` is empty otherwise; "config" has no tensors.
 
-    `path` is what the user gave; `data` maps each weight file to its bytes, in the order of the file names.
+    `path` is what the user gave; `files` are the weight files by path, in the order of their names.
     """
 
     path: str
@@ -56,13 +65,13 @@ class Checkpoint:
     texts: tuple[Source, ...]
     metadata: tuple[Metadata, ...]
     tensors: dict[str, StoredTensor]
-    data: dict[str, Bytes]
+    files: dict[str, MappedFile]
 
 
 def raw(checkpoint: Checkpoint, name: str) -> Bytes:
     """The bytes of the tensor `name` as the file stores them, without a copy."""
     stored = checkpoint.tensors[name]
-    return checkpoint.data[stored.file][stored.offset : stored.offset + stored.n_bytes]
+    return checkpoint.files[stored.file].data[stored.offset : stored.offset + stored.n_bytes]
 
 
 def require_weights(checkpoint: Checkpoint) -> None:

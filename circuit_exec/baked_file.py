@@ -1,0 +1,131 @@
+"""The file of baked weights: a header, then the payload of the manifest.
+
+    0    8 bytes    "metbake1"
+    8    3 x u64    where the payload begins (a multiple of 4096), its bytes, the bytes of a piece
+    32   32 bytes   digest of the manifest
+    64   32 bytes   content hash of the checkpoint
+    96   32 bytes   SHA-256 of the header up to the payload, these 32 bytes being zero
+    128  u32 each   CRC-32 of each piece of the payload
+
+All numbers are little-endian. The header is checked at every opening. So is every piece of a payload of at most
+VERIFY_ALWAYS_BYTES (100 MB take about 35 ms, and bring the pages in). A larger payload is checked once and then again
+whenever its size, times or inode change, so that a warm start of a large model does not read it as a whole.
+"""
+
+import hashlib
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from circuit.errors import LoadError, RunError
+from circuit_exec.cache import Cache, recall, remember
+from circuit_exec.checkpoint.mapped import map_file
+from circuit_exec.checkpoint.records import Bytes, MappedFile
+from circuit_exec.pack import Words
+
+MAGIC = b"metbake1"
+PIECE_BYTES = 1 << 20
+PAGE_BYTES = 4096
+VERIFY_ALWAYS_BYTES = 256 << 20
+KIND = "verified"
+
+_HEAD = struct.Struct("<8sQQQ32s32s32s")
+_NO_CHECKSUM = bytes(32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identification:
+    """What a baked file belongs to: the manifest's digest and the checkpoint's content hash, in hex."""
+
+    manifest: str
+    content: str
+
+
+class PayloadWriter:
+    """Writes the payload and then the header that its checksums make."""
+
+    def __init__(self, file: BinaryIO, n_bytes: int) -> None:
+        self.file = file
+        self.n_bytes = n_bytes
+        self.at = 0
+        self.checksums: list[int] = []
+        self.file.seek(_payload_at(n_bytes))
+
+    def put(self, data: Bytes) -> None:
+        """The next bytes of the payload."""
+        start = 0
+        while start < len(data):
+            if self.at % PIECE_BYTES == 0:
+                self.checksums.append(0)
+            part = data[start : start + PIECE_BYTES - self.at % PIECE_BYTES].data
+            self.checksums[-1] = zlib.crc32(part, self.checksums[-1])
+            self.file.write(part)
+            self.at += len(part)
+            start += len(part)
+
+    def pad_to(self, offset: int) -> None:
+        """Zero bytes up to a place in the payload."""
+        self.put(np.zeros(offset - self.at, dtype=np.uint8))
+
+    def finish(self, belongs: Identification) -> None:
+        """Writes the header."""
+        assert self.at == self.n_bytes, f"{self.at} of {self.n_bytes} bytes were written"
+        self.file.seek(0)
+        self.file.write(_header(belongs, self.n_bytes, self.checksums))
+
+
+def open_payload(path: Path, belongs: Identification, n_bytes: int, cache: Cache) -> Words | str:
+    """The payload, mapped, or what is wrong with the file."""
+    try:
+        file = map_file(str(path))
+    except LoadError as error:
+        return error.problems[0].message
+    payload_at = _payload_at(n_bytes)
+    if len(file.data) != payload_at + n_bytes:
+        return f"it has {len(file.data)} bytes, not {payload_at + n_bytes}"
+    checksums = file.data[_HEAD.size : _HEAD.size + 4 * _n_pieces(n_bytes)].view("<u4").tolist()
+    header = _header(belongs, n_bytes, checksums)
+    if file.data[:payload_at].tobytes() != header:
+        return "its header is damaged"
+    payload = file.data[payload_at:]
+    damaged = _verify(path, file, payload, checksums, header[96:128].hex(), cache)
+    return payload.view("<u4") if damaged is None else f"piece {damaged} of {len(checksums)} is damaged"
+
+
+def _verify(
+    path: Path, file: MappedFile, payload: Bytes, checksums: list[int], checksum: str, cache: Cache
+) -> int | None:
+    """The first damaged piece, counted from 1; None where all are whole."""
+    large = len(payload) > VERIFY_ALWAYS_BYTES
+    if large and recall(cache, KIND, path, file.identity) == checksum:
+        return None
+    for place, expected in enumerate(checksums):
+        if zlib.crc32(payload[place * PIECE_BYTES : (place + 1) * PIECE_BYTES].data) != expected:
+            return place + 1
+    if large:
+        with suppress(RunError):  # Where the cache can only be read, the next start checks the payload again.
+            remember(cache, KIND, path, file.identity, checksum)
+    return None
+
+
+def _header(belongs: Identification, n_bytes: int, checksums: list[int]) -> bytes:
+    payload_at = _payload_at(n_bytes)
+    manifest, content = bytes.fromhex(belongs.manifest), bytes.fromhex(belongs.content)
+    tail = struct.pack(f"<{len(checksums)}I", *checksums)
+    tail += bytes(payload_at - _HEAD.size - len(tail))
+    unsigned = _HEAD.pack(MAGIC, payload_at, n_bytes, PIECE_BYTES, manifest, content, _NO_CHECKSUM)
+    checksum = hashlib.sha256(unsigned + tail).digest()
+    return _HEAD.pack(MAGIC, payload_at, n_bytes, PIECE_BYTES, manifest, content, checksum) + tail
+
+
+def _payload_at(n_bytes: int) -> int:
+    return -(-(_HEAD.size + 4 * _n_pieces(n_bytes)) // PAGE_BYTES) * PAGE_BYTES
+
+
+def _n_pieces(n_bytes: int) -> int:
+    return -(-n_bytes // PIECE_BYTES)

@@ -1,0 +1,88 @@
+"""Executes a recipe as a view: which stored row each row of a baked tensor is."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuit.bake.manifest import Entry
+from circuit.tir.ir import Concat, Key, Recipe, Unpermute
+from circuit_exec.checkpoint.decode import decode
+from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredRows:
+    """Row i of the baked tensor is row `row[i]` of `parts[part[i]]`; each part is rows x stored bytes."""
+
+    parts: tuple[Bytes, ...]
+    part: Places
+    row: Places
+    row_bytes: int
+
+    def slice(self, start: int, stop: int) -> Bytes:
+        """The stored bytes of rows start to stop, without a copy where they lie together."""
+        part, row = self.part[start:stop], self.row[start:stop]
+        first = self.parts[part[0]]
+        if (part == part[0]).all() and (np.diff(row) == 1).all():
+            together: Bytes = first[row[0] : row[-1] + 1]
+            return together
+        gathered = np.empty((stop - start, self.row_bytes), dtype=np.uint8)
+        for place, stored in enumerate(self.parts):
+            of_part = part == place
+            gathered[of_part] = stored[row[of_part]]
+        return gathered
+
+
+def stored_rows(entry: Entry, checkpoint: Checkpoint) -> StoredRows:
+    """The rows of an entry. A vector's rows are its values, decoded to f32."""
+    keys = _keys(entry.recipe)
+    parts = []
+    for key in keys:
+        stored = checkpoint.tensors[key]
+        assert stored.format == entry.format, f"{entry.name}: {key} is stored as {stored.format}, not {entry.format}"
+        if entry.layout == "vector":
+            parts.append(decode(raw(checkpoint, key), stored.format).reshape(-1, 1).view(np.uint8))
+        else:
+            assert stored.shape[1:] == entry.shape[1:], f"{entry.name}: {key} is {stored.shape}, not {entry.shape}"
+            parts.append(raw(checkpoint, key).reshape(stored.shape[0], -1))
+    part, row, used = _places(entry.recipe, 0, [len(rows) for rows in parts])
+    assert used == len(parts)
+    assert len(row) == entry.shape[0], f"{entry.name}: the recipe gives {len(row)} rows, not {entry.shape[0]}"
+    return StoredRows(parts=tuple(parts), part=part, row=row, row_bytes=parts[0].shape[1])
+
+
+def _keys(recipe: Recipe) -> tuple[str, ...]:
+    """The tensors of a recipe, from left to right; one that occurs twice is listed twice."""
+    match recipe:
+        case Key():
+            return (recipe.key,)
+        case Unpermute():
+            return _keys(recipe.of)
+        case Concat():
+            return tuple(key for part in recipe.parts for key in _keys(part))
+        case _:
+            assert_never(recipe)
+
+
+def _places(recipe: Recipe, first: int, n_rows: list[int]) -> tuple[Places, Places, int]:
+    """Part and row of each row of the recipe, whose parts are counted from `first` on; and the next part's number."""
+    match recipe:
+        case Key():
+            rows = np.arange(n_rows[first], dtype=np.int64)
+            return np.full(len(rows), first, dtype=np.int64), rows, first + 1
+        case Unpermute():
+            part, row, after = _places(recipe.of, first, n_rows)
+            order = np.arange(len(row)).reshape(recipe.heads, -1, 2).swapaxes(1, 2).reshape(-1)
+            return part[order], row[order], after
+        case Concat():
+            pairs = []
+            for of in recipe.parts:
+                part, row, first = _places(of, first, n_rows)
+                pairs.append((part, row))
+            return np.concatenate([p for p, _ in pairs]), np.concatenate([r for _, r in pairs]), first
+        case _:
+            assert_never(recipe)
