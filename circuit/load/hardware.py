@@ -1,0 +1,124 @@
+"""`kernels/<class>/HARDWARE.toml` -> what kernels are written for, with everything that the class inherits."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from circuit.errors import LoadError, PlanError, Problem
+from circuit.load.edge import FileShape, validated
+from circuit.load.inputs import Library
+from circuit.load.shapes import Mode, RowRange, Schema
+from circuit.load.source import line_of
+from circuit.load.toml_text import read_toml
+from circuit.text import Source, listed, problem_at
+
+Language = Literal["c"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A number of the hardware, and where it comes from."""
+
+    name: str
+    value: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareClass:
+    """A hardware class. `chain` is the class itself, then what it inherits from, the base last.
+
+    `arch`: for each machine type, what the compiler is to compile for. `rows`: the ranges that a plan set covers.
+    """
+
+    name: str
+    chain: tuple[str, ...]
+    language: Language
+    arch: tuple[tuple[str, str], ...]
+    limits: tuple[Limit, ...]
+    rows: tuple[tuple[str, tuple[int, int]], ...]
+
+
+def class_names(library: Library) -> tuple[str, ...]:
+    """Every class that has a HARDWARE.toml, sorted."""
+    return tuple(sorted(_folder(source.path) for source in _files(library)))
+
+
+def load_hardware(library: Library, name: str) -> HardwareClass:
+    """The class `name`; a name without a HARDWARE.toml is a PlanError that lists what exists."""
+    shapes: list[_HardwareFile] = []
+    chain: list[str] = []
+    following: str | None = name
+    asked: tuple[Source, int | None] | None = None
+    while following is not None:
+        source = next((s for s in _files(library) if _folder(s.path) == following), None)
+        if source is None:
+            raise _no_class(library, following, asked)
+        document = read_toml(source)
+        shape = validated(document, _HardwareFile)
+        asked = (source, line_of(document, ("hardware", "inherits")))
+        if shape.hardware.name != following:
+            line = line_of(document, ("hardware", "name"))
+            message = f"class `{shape.hardware.name}` is in the folder `{following}`"
+            raise LoadError(problem_at(source, line, message, f'write name = "{following}"'))
+        shapes.append(shape)
+        chain.append(following)
+        following = shape.hardware.inherits
+        if following in chain:
+            message = f"class `{name}` inherits from itself: {' <- '.join([*chain, following or ''])}"
+            raise LoadError(problem_at(*asked, message, "remove one `inherits`"))
+    limits = {n: Limit(name=n, value=v.value, source=v.source) for s in reversed(shapes) for n, v in s.limits.items()}
+    rows = {mode: (lo_hi[0], lo_hi[1]) for s in reversed(shapes) for mode, lo_hi in s.rows.items()}
+    return HardwareClass(
+        name=name,
+        chain=tuple(chain),
+        language=shapes[0].hardware.language,
+        arch=tuple(sorted(shapes[0].hardware.arch.items())),
+        limits=tuple(limits[n] for n in sorted(limits)),
+        rows=tuple((mode, rows[mode]) for mode in sorted(rows)),
+    )
+
+
+def rows_of(hardware: HardwareClass, mode: str) -> tuple[int, int]:
+    """The range of rows that the class plans for in `mode`."""
+    for name, rows in hardware.rows:
+        if name == mode:
+            return rows
+    message = f"class {hardware.name} has no rows for mode `{mode}`"
+    raise PlanError(Problem(message=message, fix=f"use one of: {listed(name for name, _ in hardware.rows)}"))
+
+
+class _Class(FileShape):
+    name: str
+    why: str
+    inherits: str | None = None
+    language: Language
+    arch: dict[str, str]
+
+
+class _Limit(FileShape):
+    value: int
+    source: str
+
+
+class _HardwareFile(FileShape):
+    schema_: Schema
+    hardware: _Class
+    limits: dict[str, _Limit] = Field(default_factory=dict)
+    rows: dict[Mode, RowRange] = Field(default_factory=dict)
+
+
+def _files(library: Library) -> tuple[Source, ...]:
+    return tuple(source for source in library.files if source.path.replace("\\", "/").endswith("/HARDWARE.toml"))
+
+
+def _folder(path: str) -> str:
+    return path.replace("\\", "/").split("/")[-2]
+
+
+def _no_class(library: Library, name: str, asked: tuple[Source, int | None] | None) -> LoadError | PlanError:
+    message, fix = f"there is no hardware class `{name}`", f"use one of: {listed(class_names(library))}"
+    if asked is None:
+        return PlanError(Problem(message=message, fix=fix))
+    return LoadError(problem_at(*asked, message, fix))

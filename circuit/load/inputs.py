@@ -1,0 +1,70 @@
+"""What the compiler is given: the files under kernels/, and the texts of one checkpoint."""
+
+from dataclasses import dataclass
+
+from circuit.text import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """The data files of the project (TOML), sorted by path; paths are as the reader knows them, with `/`."""
+
+    files: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor of a checkpoint. `shape` is row-major: (outputs, inputs) for a projection. `format` as in formats.py;
+    a storage type that is not there keeps its own name and is refused when a node reads the tensor."""
+
+    name: str
+    format: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HfTexts:
+    """A directory in the Hugging Face layout. `tensors` is None when only the config is there: planning needs no more.
+
+    `quantization` is hf_quant_config.json.
+    """
+
+    config: Source
+    generation_config: Source | None = None
+    quantization: Source | None = None
+    tensors: tuple[TensorInfo, ...] | None = None
+
+
+GgufValue = bool | int | float | str | tuple[bool | int | float | str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufKey:
+    """One metadata entry. `type` is the file's type name: u32, f32, string, array of string, ..."""
+
+    key: str
+    type: str
+    value: GgufValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufTexts:
+    """One GGUF file. `rope_factors` are the values of the tensor `rope_freqs.weight`, None where there is none."""
+
+    path: str
+    metadata: tuple[GgufKey, ...]
+    tensors: tuple[TensorInfo, ...]
+    rope_factors: tuple[float, ...] | None = None
+
+
+CheckpointTexts = HfTexts | GgufTexts
+
+
+def files_under(library: Library, folder: str, suffix: str) -> tuple[Source, ...]:
+    """The files directly in a folder whose path ends with `folder`, with names ending in `suffix`, in path order."""
+    found = []
+    for source in library.files:
+        parent, _, name = source.path.replace("\\", "/").rpartition("/")
+        if name.endswith(suffix) and (parent == folder or parent.endswith("/" + folder)):
+            found.append(source)
+    return tuple(sorted(found, key=lambda source: source.path))

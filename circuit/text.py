@@ -1,0 +1,77 @@
+"""Named texts, and how the stages write numbers and names so that they read back to the bit."""
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from circuit.errors import LoadError, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A text and the path that the user knows it by. Nobody here opens the path."""
+
+    path: str
+    text: str
+
+
+def excerpt(source: Source, line: int | None) -> str | None:
+    """The text of line `line` (from 1) for an error message, stripped; None where there is none."""
+    if line is None:
+        return None
+    lines = source.text.splitlines()
+    return lines[line - 1].strip()[:120] if 0 < line <= len(lines) else None
+
+
+def problem_at(source: Source, line: int | None, message: str, fix: str) -> Problem:
+    """A problem in `source`, with its excerpt."""
+    return Problem(message=message, fix=fix, file=source.path, line=line, excerpt=excerpt(source, line))
+
+
+def round_f32(value: Decimal | Fraction | int | float) -> float:
+    """`value` rounded once to the nearest IEEE binary32, ties to even; beyond its range is a broken invariant."""
+    exact = Fraction(value)
+    if exact == 0:
+        return 0.0
+    magnitude = abs(exact)
+    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    if magnitude < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = Fraction(2) ** (max(exponent, -126) - 23)
+    rounded = float(round(exact / unit) * unit)  # Fraction.__round__ is ties-to-even
+    assert abs(rounded) < 2.0**128, f"{float(exact)} is beyond float32"
+    assert struct.unpack("<f", struct.pack("<f", rounded))[0] == rounded, "not a float32"
+    return rounded
+
+
+def quoted(text: str) -> str:
+    """A string literal on one line, as the text forms write it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped.replace(chr(13), chr(92) + "r")}"'
+
+
+_ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
+
+
+def unquoted(literal: str) -> str:
+    """The string that `quoted` wrote; ValueError for anything else."""
+    if len(literal) < 2 or literal[0] != '"' or literal[-1] != '"':
+        raise ValueError(f"{literal} is not a quoted string")
+    if not re.fullmatch(r'(?:[^"\\]|\\[\\"ntr])*', literal[1:-1]):
+        raise ValueError(f"{literal} is not a quoted string")
+    return re.sub(r"\\(.)", lambda found: _ESCAPES[found.group(1)], literal[1:-1])
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c`, or `none`."""
+    return ", ".join(names) or "none"
+
+
+def check(problems: Iterable[Problem]) -> None:
+    """Raise every problem at once, or nothing."""
+    found = tuple(problems)
+    if found:
+        raise LoadError(found)
