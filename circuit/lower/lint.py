@@ -1,0 +1,86 @@
+"""What can be said of rules without an instance: undeclared overlaps, and rules that another always beats."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from circuit.errors import LoadError, Problem
+from circuit.load.rules import Accepted, Element, Rule
+
+
+def linted(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The same rules, or a LoadError that names every pair without a winner and every rule that cannot win."""
+    problems = [*_undeclared(rules), *_shadowed(rules)]
+    if problems:
+        raise LoadError(problems)
+    return rules
+
+
+def _undeclared(rules: tuple[Rule, ...]) -> Iterator[Problem]:
+    """Rules of one priority that can want the same node."""
+    for one, other in combinations(rules, 2):
+        if one.priority != other.priority or not _meet(one, other):
+            continue
+        if any(_overlap(a, b) for a in one.pattern for b in other.pattern):
+            yield Problem(
+                message=f"rules `{one.id}` and `{other.id}` can want the same node, both with priority {one.priority}",
+                fix=f"give them different priorities; the other is on line {one.line}",
+                file=other.file,
+                line=other.line,
+            )
+
+
+def _shadowed(rules: tuple[Rule, ...]) -> Iterator[Problem]:
+    """Rules one of whose elements is always taken before by a rule of that single op."""
+    for winner in rules:
+        if len(winner.pattern) > 1 or winner.when:
+            continue
+        for rule in rules:
+            covered = set(rule.modes) <= set(winner.modes) and _within(rule.rows, winner.rows)
+            if rule.priority >= winner.priority or not covered:
+                continue
+            if any(_includes(winner.pattern[0], element) for element in rule.pattern):
+                yield Problem(
+                    message=f"rule `{rule.id}` is never used: `{winner.id}` takes its nodes first",
+                    fix=f"give it a priority over {winner.priority}, or remove it",
+                    file=rule.file,
+                    line=rule.line,
+                )
+
+
+def _meet(one: Rule, other: Rule) -> bool:
+    rows = max(one.rows[0], other.rows[0]) <= min(one.rows[1], other.rows[1])
+    settings = dict(other.when)
+    both = all(set(values) & set(settings.get(key, values)) for key, values in one.when)
+    return rows and both and bool(set(one.modes) & set(other.modes))
+
+
+def _within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _overlap(one: Element, other: Element) -> bool:
+    """Whether some node fits both. A fact that a pattern takes no value of must be absent, which the other allows."""
+    if one.op != other.op:
+        return False
+    theirs = dict(other.accepts)
+    return all(_some(values, theirs.get(name, ())) for name, values in one.accepts)
+
+
+def _some(one: Accepted, other: Accepted) -> bool:
+    if one == "any" or other == "any":
+        return True
+    return not one or not other or any(type(a) is type(b) and a == b for a in one for b in other)
+
+
+def _includes(outer: Element, inner: Element) -> bool:
+    """Whether every node that fits `inner` fits `outer`."""
+    if outer.op != inner.op:
+        return False
+    theirs = dict(outer.accepts)
+    for name, values in inner.accepts:
+        taken = theirs.get(name, ())
+        if taken == "any":
+            continue
+        if values == "any" or any(not any(type(a) is type(b) and a == b for b in taken) for a in values):
+            return False
+    return True

@@ -1,0 +1,192 @@
+"""Hardware classes, their families and the policy: inheritance, and every message."""
+
+import pytest
+
+from circuit.errors import LoadError, PlanError
+from circuit.load.families import value
+from circuit.load.hardware import class_names, load_hardware, rows_of
+from circuit.load.inputs import Library
+from circuit.load.policy import Policy, load_policy, with_choices
+from tests.lower.library import class_families, own_library, with_files
+
+LIBRARY = own_library()
+DEFAULT = load_policy(LIBRARY)
+
+
+def check(library: Library, name: str, expected: str) -> None:
+    """Loading the class, or its families, is refused with exactly this text."""
+    with pytest.raises((LoadError, PlanError)) as error:
+        class_families(library, name)
+    assert str(error.value) == expected.strip()
+
+
+def test_a_class_inherits_limits_and_rows_but_says_itself_what_to_compile_for() -> None:
+    hardware = load_hardware(LIBRARY, "avx2")
+    assert hardware.chain == ("avx2", "cpu")
+    assert hardware.arch == (("x86_64", "x86-64-v3"),)
+    assert [(limit.name, limit.value) for limit in hardware.limits] == [("vector_lanes", 8)]
+    assert rows_of(hardware, "decode") == (1, 64)
+    assert rows_of(hardware, "prefill") == (1, 512)
+    assert class_names(LIBRARY) == ("avx2", "cpu")
+
+
+def test_an_unknown_class_lists_what_exists() -> None:
+    check(LIBRARY, "avx9", "error: there is no hardware class `avx9`\n  = fix: use one of: avx2, cpu")
+
+
+def test_a_class_that_inherits_from_nothing_known_names_the_line() -> None:
+    text = _hardware("new", 'inherits = "old"')
+    check(
+        with_files(LIBRARY, kernels__new__HARDWARE=text),
+        "new",
+        """
+error: there is no hardware class `old`
+ --> kernels/new/HARDWARE.toml:5
+  | inherits = "old"
+  = fix: use one of: avx2, cpu, new""",
+    )
+
+
+def test_a_class_that_inherits_from_itself_is_refused() -> None:
+    files = with_files(
+        LIBRARY,
+        kernels__a__HARDWARE=_hardware("a", 'inherits = "b"'),
+        kernels__b__HARDWARE=_hardware("b", 'inherits = "a"'),
+    )
+    check(
+        files,
+        "a",
+        """
+error: class `a` inherits from itself: a <- b <- a
+ --> kernels/b/HARDWARE.toml:5
+  | inherits = "a"
+  = fix: remove one `inherits`""",
+    )
+
+
+def test_a_class_in_the_folder_of_another_is_refused() -> None:
+    check(
+        with_files(LIBRARY, kernels__new__HARDWARE=_hardware("other", "")),
+        "new",
+        """
+error: class `other` is in the folder `new`
+ --> kernels/new/HARDWARE.toml:3
+  | name = "other"
+  = fix: write name = "new\"""",
+    )
+
+
+def test_a_limit_without_a_source_is_refused() -> None:
+    text = _hardware("new", "") + "[limits]\nlanes = { value = 8 }\n"
+    check(
+        with_files(LIBRARY, kernels__new__HARDWARE=text),
+        "new",
+        """
+error: missing key `limits.lanes.source`
+ --> kernels/new/HARDWARE.toml:9
+  | lanes = { value = 8 }
+  = fix: add `source = ...`""",
+    )
+
+
+def test_a_mode_without_rows_is_refused() -> None:
+    with pytest.raises(
+        PlanError, match=r"class cpu has no rows for mode `verify`\n  = fix: use one of: decode, prefill"
+    ):
+        rows_of(load_hardware(LIBRARY, "cpu"), "verify")
+
+
+def _hardware(name: str, more: str) -> str:
+    lines = ["schema = 1", "[hardware]", f'name = "{name}"', 'why = "a test"', more, 'language = "c"', "arch = {}", ""]
+    return "\n".join(lines)
+
+
+def test_a_class_replaces_an_inherited_family_by_its_id() -> None:
+    text = _families('id = "rope"', 'ops = ["rope"]', 'values = { lanes = 4 }, claim = "keeps"')
+    families = class_families(with_files(LIBRARY, kernels__avx2__common__KERNEL_FAMILIES=text), "avx2")
+    assert [f.id for f in families] == [f.id for f in class_families(LIBRARY)]
+    rope = next(f for f in families if f.id == "rope")
+    assert value(rope.points[0], "lanes") == 4
+    with pytest.raises(AssertionError, match=r"rope.p \(kernels/avx2/common/KERNEL_FAMILIES.toml:7\) states no panel"):
+        value(rope.points[0], "panel")
+
+
+@pytest.mark.parametrize(
+    ("point", "message", "fix"),
+    [
+        ('claim = "changes"', "point `f.p` changes the numerics of its definition and does not say to what", "add"),
+        (
+            'claim = "keeps", numerics = "x"',
+            "point `f.p` keeps the numerics of its definition and states others",
+            "remove",
+        ),
+        ('claim = "keeps", rows = [4, 1]', "point `f.p` has rows 4 to 1", "write rows = [lowest, highest]"),
+    ],
+)
+def test_a_point_that_contradicts_itself_is_refused(point: str, message: str, fix: str) -> None:
+    text = _families('id = "f"', 'ops = ["rope"]', point, rows="" if "rows" in point else "rows = [1, 8], ")
+    with pytest.raises(LoadError) as error:
+        class_families(with_files(LIBRARY, kernels__avx2__common__KERNEL_FAMILIES=text), "avx2")
+    (problem,) = error.value.problems
+    assert (problem.message, problem.line) == (message, 7)
+    assert problem.fix.startswith(fix)
+
+
+def test_a_family_or_a_point_that_is_written_twice_is_refused() -> None:
+    one = _families('id = "f"', 'ops = ["rope"]', 'claim = "keeps"')
+    text = one + one.partition("\n")[2] + one[one.index("point") :]
+    text = text[: text.rindex("point")] + '[[family]]\nid = "g"\nwhy = ""\nmade = "generated"\nops = []\n'
+    twice = '{ id = "p", modes = [], rows = [1, 1], claim = "keeps" }'
+    text += f"point = [{twice}, {twice}]\n"
+    with pytest.raises(LoadError) as error:
+        class_families(with_files(LIBRARY, kernels__avx2__common__KERNEL_FAMILIES=text), "avx2")
+    assert [p.message for p in error.value.problems] == [
+        "family `f` is written twice; the other is on line 2",
+        "point `g.p` is written twice",
+    ]
+
+
+def _families(id: str, ops: str, point: str, rows: str = "rows = [1, 8], ") -> str:
+    head = f'schema = 1\n[[family]]\n{id}\nwhy = "a test"\nmade = "generated"\n{ops}\n'
+    return head + f'point = [{{ id = "p", modes = ["decode"], {rows}{point} }}]\n'
+
+
+def test_the_default_policy_states_every_key() -> None:
+    assert Policy(entries=(("activations", "f32"), ("kv", "f32"), ("parity", "portable"))) == DEFAULT
+
+
+def test_a_choice_that_says_what_holds_changes_nothing() -> None:
+    assert with_choices(DEFAULT, ["kv=f32"]) == DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("choice", "message", "fix"),
+    [
+        ("speed=high", "unknown policy key `speed`", "the keys are: activations, kv, parity"),
+        ("kv", "policy `kv` is not KEY=VALUE", "the keys are: activations, kv, parity"),
+        ("kv=f64", "policy kv has no value `f64`", "use one of: f32"),
+        ("kv=bf16", "policy kv = bf16 is not implemented yet", "use kv=f32"),
+        ("activations=int8/g32", "policy activations = int8/g32 is not implemented yet", "use activations=f32"),
+        ("parity=class", "policy parity = class is not implemented yet", "use parity=portable"),
+    ],
+)
+def test_a_choice_that_cannot_be_kept_is_refused(choice: str, message: str, fix: str) -> None:
+    with pytest.raises(PlanError) as error:
+        with_choices(DEFAULT, [choice])
+    assert str(error.value) == f"error: {message}\n  = fix: {fix}"
+
+
+def test_every_wrong_choice_is_named_at_once() -> None:
+    with pytest.raises(PlanError) as error:
+        with_choices(DEFAULT, ["kv=f32", "kv=f32", "speed=1"])
+    assert [p.message for p in error.value.problems] == ["policy `kv` is given twice", "unknown policy key `speed`"]
+
+
+def test_a_default_policy_that_leaves_a_key_out_or_adds_one_is_refused() -> None:
+    text = 'schema = 1\n[policy]\nkv = "f32"\nparity = "portable"\nspeed = "high"\n'
+    with pytest.raises(LoadError) as error:
+        load_policy(with_files(LIBRARY, recipes__default=text))
+    assert [(p.message, p.line) for p in error.value.problems] == [
+        ("missing policy key `activations`", 2),
+        ("unknown policy key `speed`", 5),
+    ]
