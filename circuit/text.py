@@ -75,3 +75,48 @@ def check(problems: Iterable[Problem]) -> None:
     found = tuple(problems)
     if found:
         raise LoadError(found)
+
+
+Literal = bool | int | float | str
+"""A value that the text forms write as one word, or as one quoted string."""
+
+
+def literal(value: Literal) -> str:
+    """`true`, `12`, `0x1.8p+1` or `"text"`: the type can be read off it, and a float keeps its bits."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        mantissa, _, exponent = value.hex().partition("p")
+        return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}p{exponent}"
+    return quoted(value)
+
+
+def parse_literal(text: str) -> Literal:
+    """What `literal` wrote; ValueError for anything else."""
+    if text in ("true", "false"):
+        return text == "true"
+    if text.startswith('"'):
+        return unquoted(text)
+    if re.fullmatch(r"-?[0-9]+", text):
+        return int(text)
+    if re.fullmatch(r"-?0x[0-9a-f]+(\.[0-9a-f]+)?p[-+][0-9]+", text):
+        return float.fromhex(text)
+    raise ValueError(f"`{text}` is no value")
+
+
+_WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s"=(),\[\]{}]+|[=(),\[\]{}])')
+
+
+def words(line: str) -> list[str]:
+    """A line of a text form as its words: quoted strings, names and numbers, and single marks of `=(),[]{}`."""
+    found, at = [], 0
+    line = line.rstrip()
+    while at < len(line):
+        word = _WORD.match(line, at)
+        if word is None:
+            raise ValueError(f"`{line[at:]}` cannot be read")
+        found.append(word.group(1))
+        at = word.end()
+    return found

@@ -51,13 +51,15 @@ class Edge:
 class Weight:
     """A tensor that nodes read: `shape` is (outputs, inputs) for a projection, (rows, dim) for a table, (dim,) for a vector.
 
-    `format` is the checkpoint's storage format of every part of the recipe.
+    `format` is the checkpoint's storage format of every part of the recipe; "file" before the tensors are bound.
+    `axes` are the sides of the shape as the circuit writes them ("heads*head_dim"): for messages, never for decisions.
     """
 
     name: str
     shape: tuple[int, ...]
     format: str
     recipe: Recipe
+    axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,8 @@ class Tir:
     """An instance: a circuit with every number known. `nodes` are in execution order.
 
     `inputs` are edges that the step is given (token ids); `outputs` are edges that it must leave behind.
-    `context` is the longest sequence, in positions.
+    `context` is the longest sequence, in positions. `shares` are pairs of tensors, (a, b): no node reads a, and where the
+    checkpoint has it, its bytes must be those of b.
     """
 
     arch: str
@@ -105,6 +108,7 @@ class Tir:
     nodes: tuple[Node, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    shares: tuple[tuple[str, str], ...] = ()
 
 
 def param(node: Node, name: str) -> Value:
