@@ -170,7 +170,7 @@ def _pieces(backend: "Backend", file: str) -> tuple[Callable[[int], bytes], bool
         if id in added:
             return b"" if added[id].special else added[id].content.encode("utf-8")
         token = backend.id_to_token(id)
-        return b"" if token is None else ordinary(token)
+        return ordinary("\N{REPLACEMENT CHARACTER}" if token is None else token)
 
     return piece, strips_space
 

@@ -52,22 +52,14 @@ def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def decode(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
-    """The text of `ids` from its start, without control tokens; bytes that are not UTF-8 become U+FFFD."""
+    """The text of `ids` from its start, without control tokens; what is not UTF-8, or no token, becomes U+FFFD."""
     text = b"".join(piece_of(tokenizer, id) for id in ids).decode("utf-8", errors="replace")
     return text[1:] if tokenizer.strips_space and text.startswith(" ") else text
 
 
 def piece_of(tokenizer: Tokenizer, id: int) -> bytes:
-    """The bytes of one id. A model's head may be padded beyond the vocabulary: such an id is refused, not skipped."""
-    if not 0 <= id < tokenizer.n_tokens:
-        raise RunError(
-            Problem(
-                message=f"token {id} is not in the vocabulary of {tokenizer.n_tokens} tokens",
-                fix="use the tokenizer that belongs to these weights",
-                file=tokenizer.file,
-            )
-        )
-    return tokenizer.piece(id)
+    """The bytes of one id. A head that is padded beyond the vocabulary can give an id without a token: U+FFFD."""
+    return tokenizer.piece(id) if 0 <= id < tokenizer.n_tokens else "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def stop_ids(tokenizer: Tokenizer, others: Iterable[int]) -> tuple[int, ...]:
