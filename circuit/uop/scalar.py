@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from circuit.uop.node import DType, Op, UOp, f32_bits, f32_value
 
-Value = int | float
+Value = float  # ints are ints
 Function = Callable[..., Value]
 
 LIMITS = {DType.BOOL: (0, 1), DType.I32: (-(2**31), 2**31 - 1), DType.U32: (0, 2**32 - 1)}

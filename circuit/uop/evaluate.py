@@ -1,0 +1,259 @@
+"""evaluate(root): runs a program in loops form, one element at a time: slow, and the definition of what is right.
+
+A node runs once for every value of its free ranges, after its sources. So a LOAD or a STORE that belongs into a loop
+must depend on the loop's RANGE: through its index, its value, or an AFTER that names the RANGE. Ranges of a THREAD or
+GPU axis run in ascending order like any other. An ALLOC starts poisoned: reading what nothing wrote is an error.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from circuit.errors import Problem, RunError
+from circuit.uop.node import Fold, Op, Param, Storage, UOp, bound_ranges, const_value, toposort
+from circuit.uop.scalar import Value, function_of, identity, is_alu, operand_type
+
+Step = Callable[[], None]
+Cells = list[Value] | list[Value | None]  # None: never written
+
+
+def evaluate(
+    root: UOp, buffers: dict[int, list[Value]] | None = None, params: dict[int, Value] | None = None
+) -> Value | None:
+    """Runs an effect and writes into `buffers` (by slot), or gives a value. `params` are scalars by slot.
+
+    Values are ints for i32 and u32, 0 or 1 for bool, and floats that float32 holds exactly.
+    """
+    assert not root.ranges, f"{root} is used outside its loops {sorted(str(r.arg) for r in root.ranges)}"
+    machine = _Machine(buffers=buffers or {}, params=params or {})
+    for step in _steps(machine, [node for node in toposort(root) if not node.ranges]):
+        step()
+    return machine.value.get(root)
+
+
+def storage_of(place: UOp) -> UOp:
+    """The PARAM, BUFFER or ALLOC behind an INDEX or AFTER."""
+    while place.op in (Op.INDEX, Op.AFTER):
+        place = place.src[0]
+    assert place.op in (Op.PARAM, Op.BUFFER, Op.ALLOC), f"{place} is no storage"
+    return place
+
+
+def storage_name(storage: UOp) -> str:
+    """What messages call a storage: its name, else its op and slot."""
+    assert isinstance(storage.arg, Param | Storage), storage
+    return storage.arg.name or f"{storage.op} {storage.arg.slot}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Machine:
+    buffers: dict[int, list[Value]]
+    params: dict[int, Value]
+    value: dict[UOp, Value] = field(default_factory=dict)
+    local: dict[UOp, list[Value | None]] = field(default_factory=dict)
+
+
+def _steps(machine: _Machine, nodes: Sequence[UOp]) -> list[Step]:
+    return [step for node in nodes if (step := _step(machine, node)) is not None]
+
+
+def _step(machine: _Machine, node: UOp) -> Step | None:
+    """What the node does when its turn comes; None where its sources, or its loop, have done it all."""
+    match node.op:
+        case Op.CONST:
+            machine.value[node] = const_value(node)
+            return None
+        case Op.PARAM if node.shape == ():
+            assert isinstance(node.arg, Param)
+            machine.value[node] = machine.params[node.arg.slot]
+            return None
+        case Op.PARAM | Op.BUFFER | Op.ALLOC | Op.AFTER | Op.BARRIER | Op.RANGE:
+            return None
+        case Op.STACK if node.shape == ():
+            return None
+        case Op.INDEX:
+            return _index(machine, node)
+        case Op.LOAD:
+            return _load(machine, node)
+        case Op.STORE:
+            return _store(machine, node)
+        case Op.END:
+            return _loops(machine, node, None)
+        case Op.REDUCE:
+            return _reduce(machine, node)
+    assert is_alu(node.op), f"{node} is not in loops form"
+    assert node.shape == (), f"{node} is not in loops form"
+    return _alu(machine.value, node)
+
+
+def _alu(value: dict[UOp, Value], node: UOp) -> Step:
+    f = function_of(node.op, node.dtype, operand_type(node.op, node.src))
+    a, b, c = (*node.src, node, node)[:3]
+
+    def one() -> None:
+        value[node] = f(value[a])
+
+    def two() -> None:
+        value[node] = f(value[a], value[b])
+
+    def three() -> None:
+        value[node] = f(value[a], value[b], value[c])
+
+    return (one, two, three)[len(node.src) - 1]
+
+
+def _index(machine: _Machine, node: UOp) -> Step:
+    """The value of an INDEX is the flat place in its storage."""
+    value, storage = machine.value, node.src[0]
+    while storage.op is Op.AFTER:
+        storage = storage.src[0]
+    inner = storage if storage.op is Op.INDEX else None
+    axes = [(place, size) for place, size in zip(node.src[1:], storage.shape, strict=False)]
+    below = math.prod(node.shape)
+
+    def step() -> None:
+        flat = 0
+        for place, size in axes:
+            at = int(value[place])
+            if not 0 <= at < size:
+                raise _wrong(storage_of(node), f"index {at} is outside 0 .. {size - 1}")
+            flat = flat * size + at
+        value[node] = flat * below + (value[inner] if inner is not None else 0)
+
+    return step
+
+
+def _load(machine: _Machine, node: UOp) -> Step:
+    value, place = machine.value, node.src[0]
+    storage = storage_of(place)
+    cells = _cells(machine, storage)
+
+    def step() -> None:
+        found = cells[int(value[place])]
+        if found is None:
+            raise _wrong(storage, f"element {value[place]} is read before anything wrote it")
+        value[node] = found
+
+    return step
+
+
+def _store(machine: _Machine, node: UOp) -> Step:
+    value, (place, stored) = machine.value, node.src
+    cells = _cells(machine, storage_of(place))
+
+    def step() -> None:
+        cells[int(value[place])] = value[stored]
+
+    return step
+
+
+def _cells(machine: _Machine, storage: UOp) -> Cells:
+    match storage.op, storage.arg:
+        case Op.ALLOC, Storage(size=size):
+            return machine.local.setdefault(storage, [None] * size)
+        case _, Param(slot=slot) | Storage(slot=slot):
+            cells, size = machine.buffers[slot], math.prod(storage.shape)
+            if len(cells) < size:
+                raise _wrong(storage, f"the buffer of slot {slot} has {len(cells)} of {size} elements")
+            return cells
+    raise AssertionError(storage)
+
+
+def _wrong(storage: UOp, message: str) -> RunError:
+    fix = "correct the program, or the buffers and parameters that it was given"
+    return RunError(Problem(message=f"{storage_name(storage)}: {message}", fix=fix))
+
+
+def _loops(machine: _Machine, node: UOp, last: Step | None) -> Step:
+    """Runs the loops that a node closes; `last` comes at the end of the innermost body."""
+    ranges = bound_ranges(node)
+    inside = node.ranges.union(ranges)  # nodes with other free ranges belong to loops further in
+    bodies: list[list[UOp]] = [[] for _ in ranges]
+    for below in toposort(*node.src):
+        depths = [depth for depth, r in enumerate(ranges) if r in below.ranges]
+        if depths and below.ranges <= inside:
+            bodies[depths[-1]].append(below)
+    step = last or _nothing
+    for r, body in zip(reversed(ranges), reversed(bodies), strict=True):
+        step = _loop(machine.value, r, _steps(machine, body), step)
+    return step
+
+
+def _loop(value: dict[UOp, Value], r: UOp, body: list[Step], last: Step) -> Step:
+    end = r.src[0]
+
+    def step() -> None:
+        for i in range(int(value[end])):
+            value[r] = i
+            for inner in body:
+                inner()
+            last()
+
+    return step
+
+
+def _nothing() -> None:
+    pass
+
+
+Element = tuple[Value, ...]  # what a REDUCE folds: one value, or the two factors of a mulacc
+
+
+def _reduce(machine: _Machine, node: UOp) -> Step:
+    assert isinstance(node.arg, Fold), node
+    assert node.arg.pop == 0, f"{node} is not in loops form"
+    value, op, order = machine.value, node.arg.op, _ORDERS[node.arg.order]
+    start = identity(op, node.dtype)
+    join = function_of(_JOIN[op], node.dtype, node.dtype)
+    take = function_of(Op.MULACC, node.dtype, node.dtype) if op == "mulacc" else join
+    sources = node.src[:2] if op == "mulacc" else node.src[:1]
+    elements: list[Element] = []
+
+    def collect() -> None:
+        elements.append(tuple([value[s] for s in sources]))
+
+    def fold(chosen: Sequence[Element]) -> Value:
+        total = start
+        for element in chosen:
+            total = take(*element, total) if op == "mulacc" else take(total, *element)
+        return total
+
+    loops = _loops(machine, node, collect)
+
+    def step() -> None:
+        elements.clear()
+        loops()
+        value[node] = order(elements, fold, join)
+
+    return step
+
+
+_JOIN = {"add": Op.ADD, "mulacc": Op.ADD, "mul": Op.MUL, "max": Op.MAX}
+
+FoldPart = Callable[[Sequence[Element]], Value]
+Join = Callable[[Value, Value], Value]
+
+
+def _left(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
+    """All elements in ascending order, from the identity."""
+    return fold(elements)
+
+
+def _chunks(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
+    """Each 256 elements from the identity; the total from the identity, every chunk joined in ascending order."""
+    total = fold(())
+    for first in range(0, len(elements), 256):
+        total = join(total, fold(elements[first : first + 256]))
+    return total
+
+
+def _lanes(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
+    """Element i goes to lane i % 128; then lane i joins lane i+64, i+32, ... i+1."""
+    lanes = [fold(elements[lane::128]) for lane in range(128)]
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [join(lanes[i], lanes[i + half]) for i in range(half)]
+    return lanes[0]
+
+
+_ORDERS = {"fold": _left, "fold:256": _chunks, "lanes:128": _lanes}
