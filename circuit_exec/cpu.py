@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from circuit.emit.layout import ARRAYS, Layout, Output, Step
-from circuit.emit.runtime import ABI, SAMPLE
+from circuit.emit.layout import ARRAYS, Layout, Step
+from circuit.emit.runtime import ABI, GREEDY, SAMPLE
 from circuit.errors import Problem, RunError
+from circuit_exec.kv import pages_for
 from circuit_exec.memory import address, allocate
+
+LOGITS = "head.logits"
+DRAWN = {GREEDY: "head.token", SAMPLE: "head.sampled"}
+"""The edge that a section leaves its tokens on."""
 
 CHECKED = {
     "tokens": ("token id", "use the tokenizer of this checkpoint"),
@@ -35,11 +40,12 @@ class Arguments(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """What one step computes: row i is token `tokens[i]` at `positions[i]` of the sequence whose pages are row
-    `sequences[i]` of `page_tables`. `logit_rows` are the rows that get logits; `draws` has one entry for each of them
-    where the section draws tokens.
+    """What one step of a plan of `mode` computes: row i is token `tokens[i]` at `positions[i]` of a sequence, the one
+    whose pages are row `sequences[i]` of `page_tables`. `logit_rows` are the rows that get logits; `draws` has one
+    entry for each of them where the section draws tokens.
     """
 
+    mode: str
     tokens: Sequence[int]
     positions: Sequence[int]
     sequences: Sequence[int]
@@ -76,20 +82,25 @@ class Program:
         self._inputs = {given.name: given for given in layout.inputs}
         self._library = _opened(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
-        self._pool: int | None = self._library.met_open(n_threads)
-        if self._pool is None:
+        self._last: tuple[Step, int, int] | None = None
+        self._team: int | None = self._library.met_open(n_threads)
+        if self._team is None:
             raise RunError(
                 Problem(message=f"the system gives no {n_threads} threads", fix="ask for fewer with --threads")
             )
 
-    def max_rows(self) -> int:
-        """The most rows that one step can have."""
-        return max(step.rows[1] for step in self.layout.steps)
+    def max_rows(self, mode: str) -> int:
+        """The most rows that one step of a mode can have."""
+        return max(step.rows[1] for step in self.layout.steps if step.mode == mode)
 
-    def step(self, rows: Rows) -> Step:
+    def table_width(self) -> int:
+        """Pages in a row of the page tables."""
+        return pages_for(self.layout.context)
+
+    def step(self, rows: Rows) -> None:
         """Runs one step, after checking every value that addresses something. `output` reads what it left behind."""
-        assert self._pool is not None, "the program is closed"
-        place, step = self._plan_for(len(rows.tokens))
+        assert self._team is not None, "the program is closed"
+        place, step = self._plan_for(rows.mode, len(rows.tokens))
         arrays = self._checked(rows)
         arguments = Arguments(
             abi=ABI,
@@ -103,28 +114,38 @@ class Program:
             states=ctypes.cast(self._bases, ctypes.c_void_p),
             **{name: address(array) for name, array in arrays.items()},
         )
-        status: int = self._library.met_step(self._pool, ctypes.byref(arguments))
+        status: int = self._library.met_step(self._team, ctypes.byref(arguments))
         assert status == 0, f"the program has ABI {status}, the executor {ABI}"
-        return step
+        self._last = (step, len(rows.tokens), len(rows.logit_rows))
 
-    def output(self, step: Step, edge: str, n_rows: int, dtype: type[np.generic]) -> NDArray[np.generic]:
-        """[n_rows, columns] a view of what the last step left on an edge, valid until the next step."""
-        found = _output(step, edge)
-        first = found.offset_bytes
-        data = self._arena[first : first + n_rows * found.columns * 4]
-        return data.view(dtype).reshape(n_rows, found.columns)
+    def logits(self) -> NDArray[np.float32]:
+        """[logit rows, vocabulary] of the last step: a view, valid until the next step."""
+        return self._output(LOGITS).view(np.float32)
+
+    def drawn(self, section: int) -> NDArray[np.int32]:
+        """[logit rows] the tokens that a section of the last step chose: a view, valid until the next step."""
+        return self._output(DRAWN[section]).view(np.int32)[:, 0]
 
     def close(self) -> None:
         """Ends the threads. Closing twice is fine."""
-        if self._pool is not None:
-            self._library.met_close(self._pool)
-            self._pool = None
+        if self._team is not None:
+            self._library.met_close(self._team)
+            self._team = None
 
-    def _plan_for(self, n_rows: int) -> tuple[int, Step]:
+    def _output(self, edge: str) -> NDArray[np.uint8]:
+        assert self._last is not None, "no step has run"
+        step, n, m = self._last
+        found = next((output for output in step.outputs if output.edge == edge), None)
+        assert found is not None, f"no step leaves an edge {edge}"
+        n_rows = n if found.rows == "n" else m
+        data = self._arena[found.offset_bytes : found.offset_bytes + n_rows * found.columns * 4]
+        return data.reshape(n_rows, found.columns * 4)
+
+    def _plan_for(self, mode: str, n_rows: int) -> tuple[int, Step]:
         for place, step in enumerate(self.layout.steps):
-            if step.rows[0] <= n_rows <= step.rows[1]:
+            if step.mode == mode and step.rows[0] <= n_rows <= step.rows[1]:
                 return place, step
-        raise AssertionError(f"no plan of the program has {n_rows} rows")
+        raise AssertionError(f"the program has no plan of mode {mode} for {n_rows} rows")
 
     def _checked(self, rows: Rows) -> dict[str, NDArray[np.generic]]:
         given: dict[str, NDArray[np.generic]] = {
@@ -188,10 +209,3 @@ def _bounded(what: str, values: NDArray[np.generic], lo: int, hi: int, fix: str)
     outside = values[(values < lo) | (values > hi)]  # type: ignore[operator]
     if outside.size:
         raise RunError(Problem(message=f"{what} {outside.flat[0]} is outside {lo} to {hi}", fix=fix))
-
-
-def _output(step: Step, edge: str) -> Output:
-    for output in step.outputs:
-        if output.edge == edge:
-            return output
-    raise AssertionError(f"no step leaves an edge {edge}")

@@ -4,13 +4,15 @@ A plan's function is the straight list of its launches, every address resolved: 
 offset, the base of a state, the arrays of the step. What runs is what is printed here.
 """
 
+from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
 from circuit.emit.barriers import barriers_before
-from circuit.emit.layout import ARRAYS, SCALARS
+from circuit.emit.layout import ARRAYS, SCALARS, slot_params
 from circuit.emit.runtime import RUNTIME
-from circuit.lower.ir import Kernel
-from circuit.plan.ir import BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
-from circuit.render.c import render_kernel, render_prelude
+from circuit.lower.ir import Kernel, Slot
+from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
+from circuit.render.c import render_kernel
+from circuit.render.prelude import render_prelude
 
 SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
 
@@ -18,7 +20,8 @@ SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
 def emit_program(plans: tuple[Plan, ...]) -> str:
     """The C source of a plan set. `met_args.plan` selects a plan by its place in the set."""
     names = _kernel_names(plans)
-    kernels = [render_kernel(name, kernel.effects) for kernel, name in names.items()]
+    # A kernel inlined into a step would be compiled anew for each step, with fewer registers to itself.
+    kernels = ["__attribute__((noinline)) " + render_kernel(name, kernel.effects) for kernel, name in names.items()]
     steps = [_step(place, plan, names) for place, plan in enumerate(plans)]
     return "\n".join([_head(plans), RUNTIME, render_prelude(), *kernels, *steps, _run(plans)])
 
@@ -44,9 +47,10 @@ def _kernel_names(plans: tuple[Plan, ...]) -> dict[Kernel, str]:
 
 
 def _step(place: int, plan: Plan, names: dict[Kernel, str]) -> str:
-    offsets = [entry.offset_bytes for entry in build_manifest(plan.weights).entries]
+    offsets = [entry.offset_bytes for entry in build_manifest(plan.weights, PANEL).entries]
+    params = [slot_params(kernel) for kernel in plan.kernels]
     lines = [
-        f"static void met_plan_{place}(const met_args *s, met_pool *pool, int tid, int nt) {{",
+        f"static void met_plan_{place}(const met_args *s, met_team *team, int tid, int nt) {{",
         "  unsigned char *const a = s->arena;",
         "  const unsigned char *const w = s->weights;",
         "  unsigned char *const *const state = s->states;",
@@ -58,15 +62,20 @@ def _step(place: int, plan: Plan, names: dict[Kernel, str]) -> str:
             lines += [f"  if (s->section == {SECTIONS[launch.section]}) {{"] * (launch.section != "main")
             section = launch.section
         if meets:
-            lines.append("  met_barrier(pool);")
-        lines.append(f"  {_call(plan, launch, names, offsets)} /* {' '.join(launch.members)} */")
+            lines.append("  met_barrier(team);")
+        arguments = [
+            _address(plan, target, offsets)
+            for slot, target in sorted(zip(plan.kernels[launch.kernel].slots, launch.targets, strict=True), key=_number)
+            if slot.slot in params[launch.kernel]
+        ]
+        call = f"{names[plan.kernels[launch.kernel]]}({', '.join([*arguments, 'team', 'tid', 'nt'])});"
+        lines.append(f"  {call} /* {' '.join(launch.members)} */")
     lines += ["  }"] * (section != "main")
     return "\n".join([*lines, "}"])
 
 
-def _call(plan: Plan, launch: Launch, names: dict[Kernel, str], offsets: list[int]) -> str:
-    arguments = [_address(plan, target, offsets) for target in launch.targets]
-    return f"{names[plan.kernels[launch.kernel]]}({', '.join([*arguments, 'tid', 'nt'])});"
+def _number(pair: tuple[Slot, Target]) -> int:
+    return pair[0].slot
 
 
 def _address(plan: Plan, target: Target, offsets: list[int]) -> str:
@@ -83,6 +92,6 @@ def _address(plan: Plan, target: Target, offsets: list[int]) -> str:
 
 
 def _run(plans: tuple[Plan, ...]) -> str:
-    cases = [f"    case {i}: met_plan_{i}(args, pool, tid, nt); break;" for i in range(len(plans))]
-    head = "static void met_run(const met_args *args, met_pool *pool, int tid, int nt) {\n  switch (args->plan) {"
+    cases = [f"    case {i}: met_plan_{i}(args, team, tid, nt); break;" for i in range(len(plans))]
+    head = "static void met_run(const met_args *args, met_team *team, int tid, int nt) {\n  switch (args->plan) {"
     return "\n".join([head, *cases, "  }", "}", ""])

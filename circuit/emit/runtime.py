@@ -53,14 +53,14 @@ typedef struct met_barrier_t {{
 #endif
 }} met_barrier_t;
 
-typedef struct met_pool {{
+typedef struct met_team {{
   met_barrier_t barrier;
   const met_args *args; /* of the step in progress; NULL asks the threads to end */
   int n_threads;
-  struct met_worker {{ struct met_pool *pool; int tid; pthread_t thread; }} workers[];
-}} met_pool;
+  struct met_worker {{ struct met_team *team; int tid; pthread_t thread; }} workers[];
+}} met_team;
 
-static void met_run(const met_args *args, met_pool *pool, int tid, int nt);
+static void met_run(const met_args *args, met_team *team, int tid, int nt);
 
 static inline void met_pause(void) {{
 #if defined(__x86_64__)
@@ -70,11 +70,11 @@ static inline void met_pause(void) {{
 #endif
 }}
 
-enum {{ MET_SPINS = 20000 }};
+enum {{ MET_SPINS = 20000, MET_STACK_BYTES = 64 << 20 }};
 
 /* The last thread to arrive frees the others. What a thread wrote before is seen by all after. */
-static void met_barrier(met_pool *pool) {{
-  met_barrier_t *b = &pool->barrier;
+static void met_barrier(met_team *team) {{
+  met_barrier_t *b = &team->barrier;
   if (b->n_threads == 1) return;
   int before = atomic_load_explicit(&b->generation, memory_order_relaxed);
   if (atomic_fetch_add_explicit(&b->count, 1, memory_order_acq_rel) == b->n_threads - 1) {{
@@ -133,62 +133,67 @@ static void met_float_mode_leave(uint64_t before) {{
 
 static void *met_work(void *argument) {{
   struct met_worker *worker = argument;
-  met_pool *pool = worker->pool;
+  met_team *team = worker->team;
   met_float_mode_enter();
   for (;;) {{
-    met_barrier(pool);
-    if (!pool->args) return NULL;
-    met_run(pool->args, pool, worker->tid, pool->n_threads);
-    met_barrier(pool);
+    met_barrier(team);
+    if (!team->args) return NULL;
+    met_run(team->args, team, worker->tid, team->n_threads);
+    met_barrier(team);
   }}
 }}
 
 __attribute__((visibility("default"))) int32_t met_abi(void) {{ return MET_ABI; }}
 
-__attribute__((visibility("default"))) void met_close(met_pool *pool) {{
-  pool->args = NULL;
-  met_barrier(pool);
-  for (int tid = 1; tid < pool->n_threads; tid++) pthread_join(pool->workers[tid].thread, NULL);
-  free(pool);
+__attribute__((visibility("default"))) void met_close(met_team *team) {{
+  team->args = NULL;
+  met_barrier(team);
+  for (int tid = 1; tid < team->n_threads; tid++) pthread_join(team->workers[tid].thread, NULL);
+  free(team);
 }}
 
-/* A pool of `n_threads` threads, the caller of met_step among them; NULL where the system gives no more. */
-__attribute__((visibility("default"))) met_pool *met_open(int32_t n_threads) {{
-  size_t bytes = sizeof(met_pool) + (size_t)n_threads * sizeof(struct met_worker);
-  met_pool *pool = aligned_alloc(64, (bytes + 63) / 64 * 64);
-  if (!pool) return NULL;
-  pool->args = NULL;
-  pool->n_threads = n_threads;
-  pool->barrier.n_threads = n_threads;
-  atomic_init(&pool->barrier.count, 0);
-  atomic_init(&pool->barrier.generation, 0);
-  atomic_init(&pool->barrier.parked, 0);
+/* A team of `n_threads` threads, the caller of met_step among them; NULL where the system gives no more. */
+__attribute__((visibility("default"))) met_team *met_open(int32_t n_threads) {{
+  size_t bytes = sizeof(met_team) + (size_t)n_threads * sizeof(struct met_worker);
+  met_team *team = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (!team) return NULL;
+  team->args = NULL;
+  team->n_threads = n_threads;
+  team->barrier.n_threads = n_threads;
+  atomic_init(&team->barrier.count, 0);
+  atomic_init(&team->barrier.generation, 0);
+  atomic_init(&team->barrier.parked, 0);
 #if !defined(__linux__)
-  pthread_mutex_init(&pool->barrier.mutex, NULL);
-  pthread_cond_init(&pool->barrier.condition, NULL);
+  pthread_mutex_init(&team->barrier.mutex, NULL);
+  pthread_cond_init(&team->barrier.condition, NULL);
 #endif
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, MET_STACK_BYTES);
   for (int tid = 1; tid < n_threads; tid++) {{
-    pool->workers[tid] = (struct met_worker){{pool, tid, 0}};
-    if (pthread_create(&pool->workers[tid].thread, NULL, met_work, &pool->workers[tid])) {{
+    team->workers[tid] = (struct met_worker){{team, tid, 0}};
+    if (pthread_create(&team->workers[tid].thread, &attributes, met_work, &team->workers[tid])) {{
       /* Those that wait at the first barrier are let through it, by counting the missing ones in, and end. */
-      atomic_fetch_add(&pool->barrier.count, n_threads - tid);
-      met_barrier(pool);
-      for (int i = 1; i < tid; i++) pthread_join(pool->workers[i].thread, NULL);
-      free(pool);
-      return NULL;
+      atomic_fetch_add(&team->barrier.count, n_threads - tid);
+      met_barrier(team);
+      for (int i = 1; i < tid; i++) pthread_join(team->workers[i].thread, NULL);
+      free(team);
+      team = NULL;
+      break;
     }}
   }}
-  return pool;
+  pthread_attr_destroy(&attributes);
+  return team;
 }}
 
-/* Runs one step on all threads of the pool; 0, or the ABI that this program was built for. */
-__attribute__((visibility("default"))) int32_t met_step(met_pool *pool, const met_args *args) {{
+/* Runs one step on all threads of the team; 0, or the ABI that this program was built for. */
+__attribute__((visibility("default"))) int32_t met_step(met_team *team, const met_args *args) {{
   if (args->abi != MET_ABI) return MET_ABI;
   uint64_t before = met_float_mode_enter();
-  pool->args = args;
-  met_barrier(pool);
-  met_run(args, pool, 0, pool->n_threads);
-  met_barrier(pool);
+  team->args = args;
+  met_barrier(team);
+  met_run(args, team, 0, team->n_threads);
+  met_barrier(team);
   met_float_mode_leave(before);
   return 0;
 }}

@@ -13,23 +13,23 @@ from circuit_exec.cpu import Arguments
 # Every round, each thread writes its cell, meets the others, and adds up all cells of the round.
 ROUNDS = r"""
 #include <string.h>
-static void met_run(const met_args *s, met_pool *pool, int tid, int nt) {
+static void met_run(const met_args *s, met_team *team, int tid, int nt) {
   volatile int32_t *cells = (volatile int32_t *)s->arena;
   volatile int64_t *sums = (volatile int64_t *)(s->arena + 4096);
   for (int round = 0; round < s->n; round++) {
     cells[tid] = round * 7 + tid;
-    met_barrier(pool);
+    met_barrier(team);
     int64_t sum = 0;
     for (int i = 0; i < nt; i++) sum += cells[i];
     sums[tid] += sum;
-    met_barrier(pool);
+    met_barrier(team);
   }
 }
 """
 
 # Each thread multiplies two small numbers whose product is subnormal, and adds a quarter of an ulp and then some to 1.
 MODE = r"""
-static void met_run(const met_args *s, met_pool *pool, int tid, int nt) {
+static void met_run(const met_args *s, met_team *team, int tid, int nt) {
   volatile float tiny = 0x1p-126f, half = 0.5f, one = 1.0f, part = 0x1.8p-24f;
   ((float *)s->arena)[2 * tid] = tiny * half * 2.0f;
   ((float *)s->arena)[2 * tid + 1] = one + part;
@@ -64,26 +64,26 @@ def arguments(arena: np.ndarray, n: int) -> Arguments:
 def test_every_thread_sees_what_all_wrote_before_the_barrier(cache: Cache, n_threads: int) -> None:
     library = opened(ROUNDS, cache)
     arena = np.zeros(8192, np.uint8)
-    pool = library.met_open(n_threads)
+    team = library.met_open(n_threads)
     try:
         for _ in range(20):
-            assert library.met_step(pool, arguments(arena, 50)) == 0
+            assert library.met_step(team, arguments(arena, 50)) == 0
     finally:
-        library.met_close(pool)
+        library.met_close(team)
     once = sum(round * 7 * n_threads + n_threads * (n_threads - 1) // 2 for round in range(50))
     assert arena[4096:].view(np.int64)[:n_threads].tolist() == [20 * once] * n_threads
 
 
 def test_parked_threads_wake_up(cache: Cache) -> None:
     library = opened(ROUNDS, cache)
-    pool = library.met_open(3)
+    team = library.met_open(3)
     arena = np.zeros(8192, np.uint8)
     try:
         for _ in range(3):
             libc_usleep(20_000)  # longer than a thread spins
-            assert library.met_step(pool, arguments(arena, 2)) == 0
+            assert library.met_step(team, arguments(arena, 2)) == 0
     finally:
-        library.met_close(pool)
+        library.met_close(team)
     assert arena[4096:].view(np.int64)[:3].tolist() == [3 * (0 + 3 + 21 + 3)] * 3
 
 
@@ -94,21 +94,21 @@ def libc_usleep(us: int) -> None:
 def test_every_thread_rounds_to_nearest_and_keeps_subnormals(cache: Cache) -> None:
     library = opened(MODE, cache)
     arena = np.zeros(64, np.uint8)
-    pool = library.met_open(3)
+    team = library.met_open(3)
     flushing = ctypes.CDLL(None)
     upward = 0x800  # FE_UPWARD of glibc on x86-64
     flushing.fesetround(upward)
     try:
-        library.met_step(pool, arguments(arena, 0))
+        library.met_step(team, arguments(arena, 0))
         assert flushing.fegetround() == upward, "the caller's own mode is given back"
     finally:
         flushing.fesetround(0)
-        library.met_close(pool)
+        library.met_close(team)
     assert arena.view(np.uint32)[:6].tolist() == [0x00800000, 0x3F800001] * 3
 
 
 def test_a_struct_of_another_abi_is_refused(cache: Cache) -> None:
     library = opened(MODE, cache)
-    pool = library.met_open(1)
-    assert library.met_step(pool, Arguments(abi=ABI + 1)) == ABI
-    library.met_close(pool)
+    team = library.met_open(1)
+    assert library.met_step(team, Arguments(abi=ABI + 1)) == ABI
+    library.met_close(team)
