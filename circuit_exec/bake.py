@@ -112,13 +112,11 @@ def _write(
 ) -> None:
     writer = PayloadWriter(file, manifest.n_bytes)
     for entry in manifest.entries:
-        start = writer.at
-        writer.pad_to(entry.offset_bytes)
+        report(writer.pad_to(entry.offset_bytes))
         for words in _chunks(entry, manifest.panel, checkpoint):
-            writer.put(words.view(np.uint8))
-            report(words.nbytes)
-        assert writer.at == entry.offset_bytes + entry.n_bytes, f"{entry.name}: {writer.at - start} bytes"
-    writer.pad_to(manifest.n_bytes)
+            report(writer.put(words.view(np.uint8)))
+        assert writer.at == entry.offset_bytes + entry.n_bytes, f"{entry.name}: ends at {writer.at}"
+    report(writer.pad_to(manifest.n_bytes))
     writer.finish(belongs)
 
 

@@ -56,8 +56,8 @@ class PayloadWriter:
         self.checksums: list[int] = []
         self.file.seek(_payload_at(n_bytes))
 
-    def put(self, data: Bytes) -> None:
-        """The next bytes of the payload."""
+    def put(self, data: Bytes) -> int:
+        """Writes the next bytes of the payload; gives their number."""
         start = 0
         while start < len(data):
             if self.at % PIECE_BYTES == 0:
@@ -67,10 +67,11 @@ class PayloadWriter:
             self.file.write(part)
             self.at += len(part)
             start += len(part)
+        return start
 
-    def pad_to(self, offset: int) -> None:
-        """Zero bytes up to a place in the payload."""
-        self.put(np.zeros(offset - self.at, dtype=np.uint8))
+    def pad_to(self, offset: int) -> int:
+        """Writes zero bytes up to a place in the payload; gives their number."""
+        return self.put(np.zeros(offset - self.at, dtype=np.uint8))
 
     def finish(self, belongs: Identification) -> None:
         """Writes the header."""

@@ -1,6 +1,7 @@
 """The manifest: every baked tensor in the order the program reads it, with recipe, layout and place in one file."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from circuit.bake.layout import PANEL_FORMATS, Layout, layout_of, n_words
@@ -10,6 +11,9 @@ from circuit.text import Source, problem_at, quoted, unquoted
 from circuit.tir.ir import Recipe, Weight
 
 ALIGN_BYTES = 64
+
+_QUOTED = r'("(?:[^"\\]|\\.)*")'
+_WORD, _NUMBER, _DIMS = r"(\w+)", r"\d+", r"(\d+(?:x\d+)?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +87,12 @@ def manifest_digest(manifest: Manifest) -> str:
 
 def parse(source: Source) -> Manifest:
     """The manifest of a text; what it says of layouts and places must be what its weights give."""
-    lines = source.text.splitlines()
+    lines = source.text.removesuffix("\n").split("\n")
     weights: list[Weight] = []
     equal: list[tuple[str, str]] = []
     panel = 0
+    if not source.text:
+        raise _refused(source, 1, "the manifest is empty")
     for at, line in enumerate(lines, start=1):
         try:
             if at == 1:
@@ -97,10 +103,8 @@ def parse(source: Source) -> Manifest:
                 weights.append(_weight(line))
         except (RecipeError, ValueError) as error:
             raise _refused(source, at, "not a line of a manifest") from error
-    if panel == 0:
-        raise _refused(source, 1, "the manifest is empty")
     manifest = build_manifest(tuple(weights), panel, tuple(equal))
-    for at, (given, made) in enumerate(zip(lines, manifest_text(manifest).splitlines(), strict=True), start=1):
+    for at, (given, made) in enumerate(zip(lines, manifest_text(manifest).split("\n"), strict=False), start=1):
         if given != made:
             raise _refused(source, at, f"the line does not follow from its weights, which give `{made}`")
     return manifest
@@ -111,24 +115,27 @@ def _refused(source: Source, line: int, message: str) -> LoadError:
 
 
 def _panel(line: str) -> int:
-    head, version, word, panel, _, _ = line.split(" ")
-    if (head, version, word) != ("manifest", "1", "panel") or int(panel) < 1:
+    found = re.fullmatch(r"manifest 1 panel ([1-9]\d*) bytes \d+", line)
+    if found is None:
         raise ValueError(line)
-    return int(panel)
+    return int(found[1])
 
 
 def _equal(line: str) -> tuple[str, str]:
-    first, second = line.removeprefix("equal ").split('" "')
-    return unquoted(first + '"'), unquoted('"' + second)
+    found = re.fullmatch(f"equal {_QUOTED} {_QUOTED}", line)
+    if found is None:
+        raise ValueError(line)
+    return unquoted(found[1]), unquoted(found[2])
 
 
 def _weight(line: str) -> Weight:
-    said, arrow, recipe = line.partition(" <- ")
-    head, name, rest = said.split('"')
-    format, layout, shape, at, _, bytes_word, _ = rest.strip().split(" ")
-    if (head, at, bytes_word, arrow) != ("weight ", "at", "bytes", " <- ") or format not in PANEL_FORMATS:
+    found = re.fullmatch(
+        f"weight {_QUOTED} {_WORD} {_WORD} {_DIMS} at {_NUMBER} bytes {_NUMBER} <- (.+)", line, re.DOTALL
+    )
+    if found is None:
         raise ValueError(line)
-    dims = tuple(int(dim) for dim in shape.split("x"))
-    if len(dims) not in (1, 2) or layout != layout_of(dims):
+    name, format, layout, dims, recipe = found.groups()
+    shape = tuple(int(dim) for dim in dims.split("x"))
+    if format not in PANEL_FORMATS or layout != layout_of(shape) or 0 in shape:
         raise ValueError(line)
-    return Weight(name=unquoted(f'"{name}"'), shape=dims, format=format, recipe=parse_recipe(recipe))
+    return Weight(name=unquoted(name), shape=shape, format=format, recipe=parse_recipe(recipe))

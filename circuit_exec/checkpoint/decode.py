@@ -31,29 +31,32 @@ def rope_factors(checkpoint: Checkpoint) -> tuple[float, ...] | None:
 def decode(stored: Bytes, format: str) -> F32:
     """The values of whole blocks of `format`, one after the other, as one flat float32 array."""
     assert len(stored) % FORMATS[format].block_bytes == 0, f"{len(stored)} bytes are not whole blocks of {format}"
+    with np.errstate(invalid="ignore"):  # a scale of a file may be infinite or NaN
+        return _canonical(_values(stored, format).reshape(-1))
+
+
+def _values(stored: Bytes, format: str) -> F32:
     match format:
         case "f32":
-            values = stored.view("<f4").astype(np.float32)
+            return stored.view("<f4").astype(np.float32)
         case "f16":
-            values = stored.view("<f2").astype(np.float32)
+            return stored.view("<f2").astype(np.float32)
         case "bf16":
-            values = (stored.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+            return (stored.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
         case "q4_0":
             blocks = stored.reshape(-1, 18)
             codes = _nibbles(blocks[:, 2:]).astype(np.int32) - 8
-            values = codes.astype(np.float32) * _halves(blocks[:, :2])
+            return codes.astype(np.float32) * _halves(blocks[:, :2])
         case "q4_1":
             blocks = stored.reshape(-1, 20)
             scale = _halves(blocks[:, :2]).astype(np.float64)
             least = _halves(blocks[:, 2:4]).astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = (_nibbles(blocks[:, 4:]).astype(np.float64) * scale + least).astype(np.float32)
+            return (_nibbles(blocks[:, 4:]).astype(np.float64) * scale + least).astype(np.float32)
         case "q8_0":
             blocks = stored.reshape(-1, 34)
-            values = blocks[:, 2:].view(np.int8).astype(np.float32) * _halves(blocks[:, :2])
+            return blocks[:, 2:].view(np.int8).astype(np.float32) * _halves(blocks[:, :2])
         case _:
             raise AssertionError(f"no decoder for the format {format}")
-    return _canonical(values.reshape(-1))
 
 
 def _halves(pairs: Bytes) -> F32:
