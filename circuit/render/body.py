@@ -1,0 +1,334 @@
+"""From a kernel in loops form to the lines of a C function body.
+
+Values are asked for by the effects that need them and are written where the nest says. What has been computed in an
+open block is not computed again. UPCAST ranges open no loop. The last UPCAST range of an END holds the lanes: a value
+that depends on it becomes one C variable a piece of 8 or 4 lanes. Every other UPCAST range is unrolled, in ascending
+order, by putting constants for it. In a REDUCE all work of one unrolled step comes before the next.
+"""
+
+from collections.abc import Callable
+
+from circuit.render.blocks import Block, Nest, Want, axis_of
+from circuit.render.expr import c_type, expression, iota, literal, memory_type, spread, step
+from circuit.render.lanes import Piece, pieces, storage
+from circuit.render.places import Place, place
+from circuit.render.unroll import Copies, unroll
+from circuit.uop.node import (
+    Axis,
+    DType,
+    Fold,
+    Loop,
+    Op,
+    Param,
+    Space,
+    Storage,
+    UOp,
+    bound_ranges,
+    const,
+    range_size,
+)
+from circuit.uop.scalar import identity, is_alu
+
+Values = tuple[UOp, ...]
+
+
+class Body:
+    """Writes one kernel. A piece of None stands for a value that is the same in all lanes."""
+
+    def __init__(self) -> None:
+        self._nest = Nest()
+        self._copies = Copies()
+        self._lane: UOp | None = None
+        self._variables: dict[UOp, str] = {}
+        self._storage: dict[UOp, str] = {}  # ALLOCs and tables, with their declarations
+
+    def lines(self, kernel: UOp) -> list[str]:
+        """The lines of the body."""
+        self._effect(kernel)
+        return [*self._storage.values(), *self._nest.top()]
+
+    # Effects
+
+    def _effect(self, node: UOp) -> None:
+        home = self._nest.home(node)
+        if (node, None) in home.known:
+            return
+        match node.op:
+            case Op.STACK:
+                for part in node.src:
+                    self._effect(part)
+            case Op.BARRIER:
+                assert not node.ranges, "a barrier inside a loop: threads would meet it different numbers of times"
+                for part in node.src:
+                    self._effect(part)
+                home.lines.append("met_barrier(team);")
+            case Op.END | Op.STORE if _first_thread_only(node):
+                with self._nest.inside(home, "if (tid == 0)", None) as guard:
+                    self._loops(node, guard)
+            case Op.END | Op.STORE:
+                self._loops(node, home)
+            case _:
+                raise AssertionError(f"{node.op} is no effect")
+        home.known[node, None] = ""
+
+    def _loops(self, node: UOp, parent: Block) -> None:
+        """The stores of an END in its loops, or a bare STORE."""
+        outer = self._lane
+        ranges = node.src[1:] if node.op is Op.END else ()
+        ups = tuple(r for r in ranges if axis_of(r) is Axis.UPCAST)
+        rolled = tuple(r for r in ranges if axis_of(r) is not Axis.UPCAST)
+        effect = node.src[0] if node.op is Op.END else node
+        self._lane = ups[-1] if ups else None
+        self._within(parent, rolled, lambda block: self._stores(block, effect, ups[:-1]))
+        self._lane = outer
+
+    def _within(self, parent: Block, ranges: Values, inner: Callable[[Block], None]) -> None:
+        """Runs `inner` in the innermost of nested loops."""
+        if not ranges:
+            inner(parent)
+            return
+        with self._nest.inside(parent, self._head(ranges[0]), ranges[0]) as block:
+            self._within(block, ranges[1:], inner)
+
+    def _head(self, r: UOp) -> str:
+        name, size = self._variable(r), self._value(r.src[0])
+        if axis_of(r) is Axis.THREAD:
+            lo, hi = f"(i32)((i64){size} * tid / nt)", f"(i32)((i64){size} * (tid + 1) / nt)"
+            return f"for (i32 {name} = {lo}, {name}_end = {hi}; {name} < {name}_end; {name}++)"
+        return f"for (i32 {name} = 0; {name} < {size}; {name}++)"
+
+    def _stores(self, block: Block, effect: UOp, unrolled: Values) -> None:
+        for copy in unroll(_parts(effect), unrolled, self._copies):
+            for other in copy:
+                if other.op is not Op.STORE:
+                    self._effect(other)
+            for piece in self._pieces():
+                for node in copy:
+                    if node.op is Op.STORE:
+                        self._store(block, node, piece)
+
+    def _pieces(self) -> tuple[Piece | None, ...]:
+        return (None,) if self._lane is None else pieces(range_size(self._lane))
+
+    def _store(self, block: Block, node: UOp, piece: Piece | None) -> None:
+        at, value = node.src
+        base, effects = storage(at)
+        for effect in effects:
+            self._effect(effect)
+        width = piece.width if piece is not None else 1
+        text = self._operand(value, piece, width)
+        if value.dtype is DType.BOOL and width > 1:
+            text = f"({text} & 1)"
+        where = self._place(at.src[1], piece)
+        pointer = self._pointer(base)
+        if width > 1 and where.step == 1:
+            kind = memory_type(value.dtype, width)
+            block.lines.append(f"*({kind} *){self._at(pointer, where)} = {text};")
+            return
+        elements = self._elements(pointer, where, piece)
+        if width == 1:
+            block.lines.append(f"{elements[0]} = {text};")
+            return
+        block.lines += [f"{element} = {text}[{n}];" for n, element in enumerate(elements)]
+
+    # Values
+
+    def _in_lanes(self, node: UOp) -> bool:
+        return self._lane is not None and self._lane in node.ranges
+
+    def _want(self, node: UOp, piece: Piece | None) -> Want:
+        return (node, piece if self._in_lanes(node) else None)
+
+    def _value(self, node: UOp, piece: Piece | None = None) -> str:
+        """C for a value; what it needs is written first, without recursion."""
+        root = self._want(node, piece)
+        stack = [root]
+        while stack:
+            want = stack[-1]
+            missing = [] if self._known(want) else [need for need in self._needs(*want) if not self._known(need)]
+            stack.extend(reversed(missing))
+            if not missing:
+                stack.pop()
+                if not self._known(want):
+                    self._write(*want)
+        text = self._text(*root)
+        assert text is not None, root
+        return text
+
+    def _known(self, want: Want) -> bool:
+        return self._text(*want) is not None
+
+    def _text(self, node: UOp, piece: Piece | None) -> str | None:
+        """The name of a value that is in scope, or C that needs no name."""
+        match node.op, node.arg:
+            case Op.CONST, _:
+                return literal(node, 1)
+            case Op.PARAM, Param(slot=slot, shape=()):
+                return f"s{slot}"
+            case Op.RANGE, Loop(axis=Axis.UPCAST):
+                assert node is self._lane, f"lanes {node.arg} inside other lanes"
+                assert piece is not None, node
+                return iota(piece.start, piece.width)
+            case Op.RANGE, _:
+                return self._variable(node)
+        return self._nest.find((node, piece))
+
+    def _needs(self, node: UOp, piece: Piece | None) -> list[Want]:
+        match node.op:
+            case Op.REDUCE | Op.STORE | Op.END | Op.BARRIER | Op.STACK:
+                return []
+            case Op.LOAD:
+                _, effects = storage(node.src[0])
+                for effect in effects:
+                    self._effect(effect)
+                return []
+        return [self._want(s, piece) for s in node.src]
+
+    def _write(self, node: UOp, piece: Piece | None) -> None:
+        width = piece.width if piece is not None else 1
+        if node.op is Op.REDUCE:
+            self._reduce(node)
+            return
+        if node.op is Op.LOAD:
+            text = self._load(node, piece, width)
+        else:
+            assert is_alu(node.op), f"{node.op} in a kernel in loops form"
+            text = expression(node, width, [self._operand(s, piece, width) for s in node.src])
+        home, name = self._nest.home(node), self._nest.name()
+        home.lines.append(f"const {c_type(node.dtype, width)} {name} = {text};")
+        home.known[node, piece] = name
+
+    def _operand(self, node: UOp, piece: Piece | None, width: int) -> str:
+        """A value as an operand of `width` lanes."""
+        text = self._value(node, piece)
+        if width == 1 or self._in_lanes(node):
+            return text
+        if node.op is Op.CONST:
+            return literal(node, width)
+        home, want = self._nest.home(node), (node, Piece(-1, width))
+        if want not in home.known:
+            home.known[want] = self._nest.name()
+            home.lines.append(
+                f"const {c_type(node.dtype, width)} {home.known[want]} = {spread(text, node.dtype, width)};"
+            )
+        return home.known[want]
+
+    def _variable(self, r: UOp) -> str:
+        """The C variable of a loop."""
+        if r not in self._variables:
+            assert isinstance(r.arg, Loop), r
+            plain = "".join(c if c.isalnum() else "_" for c in r.arg.name)
+            self._variables[r] = self._nest.name(f"{plain}_")
+        return self._variables[r]
+
+    # Memory
+
+    def _load(self, node: UOp, piece: Piece | None, width: int) -> str:
+        base, _ = storage(node.src[0])
+        pointer, where = self._pointer(base), self._place(node.src[0].src[1], piece)
+        if width > 1 and where.step == 1:
+            text = f"*(const {memory_type(node.dtype, width)} *){self._at(pointer, where)}"
+        else:
+            elements = self._elements(pointer, where, piece)
+            text = elements[0] if width == 1 else f"({c_type(node.dtype, width)}){{{', '.join(elements)}}}"
+        if node.dtype is not DType.BOOL:
+            return text
+        return f"{text} != 0" if width == 1 else f"(i32x{width})({text} != 0)"
+
+    def _place(self, index: UOp, piece: Piece | None) -> Place:
+        return place(index, self._lane if self._in_lanes(index) else None, piece, self._nest.depth)
+
+    def _at(self, pointer: str, where: Place) -> str:
+        base = f" + {self._value(where.base)}" if where.base is not None else ""
+        return f"({pointer}{base} + {where.offset})"
+
+    def _elements(self, pointer: str, where: Place, piece: Piece | None) -> list[str]:
+        """One C element a lane."""
+        width = piece.width if piece is not None else 1
+        if where.gather is not None:
+            index = self._value(where.gather, piece)
+            return [f"{pointer}[{index}]"] if width == 1 else [f"{pointer}[{index}[{n}]]" for n in range(width)]
+        base = f"({pointer} + {self._value(where.base)})" if where.base is not None else pointer
+        return [f"{base}[{where.offset + n * where.step}]" for n in range(width)]
+
+    def _pointer(self, base: UOp) -> str:
+        match base.op, base.arg:
+            case Op.PARAM, Param(slot=slot):
+                return f"p{slot}"
+            case Op.ALLOC, Storage(slot=slot, size=size, dtype=dtype):
+                declaration = f"{memory_type(dtype, 1)} l{slot}[{size}] __attribute__((aligned(64)));"
+                self._storage.setdefault(base, declaration)
+                return f"l{slot}"
+            case Op.STACK, _:
+                return self._table(base)
+        raise AssertionError(f"no storage: {base}")
+
+    def _table(self, node: UOp) -> str:
+        if node not in self._storage:
+            values = ", ".join(literal(s, 1) for s in node.src)
+            name = self._nest.name("t")
+            self._storage[node] = f"const {memory_type(node.dtype, 1)} {name}[{len(node.src)}] = {{{values}}};"
+        return self._storage[node].split("[")[0].split()[-1]
+
+    # Reduces
+
+    def _reduce(self, node: UOp) -> None:
+        """A REDUCE and its copies, all in one loop."""
+        assert isinstance(node.arg, Fold), node
+        assert node.arg.order == "fold", f"expand_orders has not seen {node.arg}"
+        home, ranges = self._nest.home(node), bound_ranges(node)
+        group = [n for n in self._copies.of(node) if self._nest.home(n) is home and bound_ranges(n) == ranges]
+        totals: list[tuple[int, Piece | None, str]] = []
+        start = const(node.dtype, identity(node.arg.op, node.dtype))
+        for which, copy in enumerate(group):
+            for piece in self._pieces() if self._in_lanes(copy) else (None,):
+                width, name = piece.width if piece is not None else 1, self._nest.name("a")
+                home.lines.append(f"{c_type(node.dtype, width)} {name} = {literal(start, width)};")
+                totals.append((which, piece, name))
+        n = len(node.src) - len(ranges)
+        values = tuple(s for copy in group for s in copy.src[:n])
+        self._fold(home, node.arg.op, ranges, values, totals)
+        for which, piece, name in totals:
+            home.known[group[which], piece] = name
+
+    def _fold(
+        self, block: Block, op: str, ranges: Values, values: Values, totals: list[tuple[int, Piece | None, str]]
+    ) -> None:
+        if not ranges:
+            n = 2 if op == "mulacc" else 1
+            for which, piece, name in totals:
+                width = piece.width if piece is not None else 1
+                terms = [self._operand(v, piece, width) for v in values[which * n : which * n + n]]
+                block.lines.append(f"{name} = {step(op, values[0].dtype, width, name, terms)};")
+            return
+        if axis_of(ranges[0]) is Axis.UPCAST:
+            for copy in unroll(values, ranges[:1], self._copies):
+                self._fold(block, op, ranges[1:], copy, totals)
+            return
+        with self._nest.inside(block, self._head(ranges[0]), ranges[0]) as inner:
+            self._fold(inner, op, ranges[1:], values, totals)
+
+
+def _parts(effect: UOp) -> Values:
+    """The effects of a group, flat."""
+    return tuple(p for s in effect.src for p in _parts(s)) if effect.op is Op.STACK else (effect,)
+
+
+def _first_thread_only(node: UOp) -> bool:
+    """Whether an effect stores what all threads see and is not split over them."""
+    stores: list[UOp] = []
+    threads = any(axis_of(r) is Axis.THREAD for r in node.ranges)
+    pending = [node]
+    while pending:
+        effect = pending.pop()
+        match effect.op:
+            case Op.STORE:
+                stores.append(effect)
+            case Op.END:
+                threads = threads or any(axis_of(r) is Axis.THREAD for r in effect.src[1:])
+                pending.append(effect.src[0])
+            case Op.STACK:
+                pending.extend(effect.src)
+    shared = [s.src[0].space is Space.GLOBAL for s in stores]
+    assert threads or all(shared) or not any(shared), "one loop stores to shared and to local storage, unthreaded"
+    return all(shared) and not threads

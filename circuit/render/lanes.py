@@ -1,0 +1,107 @@
+"""Where a vector of lanes lies in memory: the pieces a lane range is cut into, and indices as affine sums."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from circuit.uop.node import Const, DType, Op, UOp, const, toposort
+
+WIDTHS = (8, 4)  # lanes of a vector type; what is left over runs one lane at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Lanes start .. start+width-1 of a lane range, as one C variable."""
+
+    start: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """offset + the sum of factor * term: the value of an i32 node, modulo 2**32. No term is a constant."""
+
+    terms: tuple[tuple[UOp, int], ...]
+    offset: int
+
+
+def pieces(count: int) -> tuple[Piece, ...]:
+    """Lanes 0 .. count-1, in vectors of the greatest widths that fit."""
+    cut: list[Piece] = []
+    start = 0
+    for width in (*WIDTHS, 1):
+        while count - start >= width:
+            cut.append(Piece(start, width))
+            start += width
+    return tuple(cut)
+
+
+def affine(index: UOp) -> Affine:
+    """An i32 node as a sum of terms, taken apart at ADD, and at MUL and SHL by a constant."""
+    factors: dict[UOp, int] = {}
+    offset = 0
+    stack = [(index, 1)]
+    while stack:
+        node, factor = stack.pop()
+        match node.op:
+            case Op.CONST:
+                offset += factor * _bits(node)
+            case Op.ADD:
+                stack.extend((s, factor) for s in reversed(node.src))
+            case Op.MUL if node.src[1].op is Op.CONST:
+                stack.append((node.src[0], factor * _bits(node.src[1])))
+            case Op.MUL if node.src[0].op is Op.CONST:
+                stack.append((node.src[1], factor * _bits(node.src[0])))
+            case Op.SHL if node.src[1].op is Op.CONST:
+                stack.append((node.src[0], factor << _bits(node.src[1])))
+            case _:
+                factors[node] = factors.get(node, 0) + factor
+    return Affine(tuple((node, _wrap(f)) for node, f in factors.items() if _wrap(f)), _wrap(offset))
+
+
+def stride(place: Affine, lane: UOp) -> int | None:
+    """How far the place moves from one lane to the next; None where that differs from lane to lane."""
+    step = 0
+    for term, factor in place.terms:
+        if term is lane:
+            step = factor
+        elif lane in term.ranges:
+            return None
+    return step
+
+
+def total(terms: Iterable[tuple[UOp, int]]) -> UOp | None:
+    """The sum of factor * term from the left; None where there is none."""
+    found: UOp | None = None
+    for term, factor in terms:
+        part = term if factor == 1 else UOp(Op.MUL, (term, const(DType.I32, factor)))
+        found = part if found is None else UOp(Op.ADD, (found, part))
+    return found
+
+
+def storage(node: UOp) -> tuple[UOp, tuple[UOp, ...]]:
+    """The PARAM, BUFFER, ALLOC or table under an INDEX, and the effects that come before it, oldest first."""
+    effects: list[UOp] = []
+    base = node.src[0]
+    while base.op is Op.AFTER:
+        effects[:0] = [e for e in base.src[1:] if e.dtype is DType.VOID]
+        base = base.src[0]
+    return base, tuple(effects)
+
+
+def substitute_all(roots: tuple[UOp, ...], replace: dict[UOp, UOp]) -> tuple[UOp, ...]:
+    """The programs with nodes replaced; parts that do not hold one stay the same nodes."""
+    new: dict[UOp, UOp] = dict(replace)
+    for node in toposort(*roots):
+        if node not in new:
+            src = tuple(new[s] for s in node.src)
+            new[node] = node if src == node.src else UOp(node.op, src, node.arg)
+    return tuple(new[root] for root in roots)
+
+
+def _bits(node: UOp) -> int:
+    assert isinstance(node.arg, Const), node
+    return node.arg.bits
+
+
+def _wrap(x: int) -> int:
+    return ((x + 2**31) % 2**32) - 2**31

@@ -1,0 +1,48 @@
+"""Where a piece of lanes lies: an affine place, or an index for every lane."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from circuit.render.lanes import Affine, Piece, affine, stride, substitute_all, total
+from circuit.uop.build import i32, loop
+from circuit.uop.node import Axis, UOp
+from circuit.uop.simplify import simplify
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lane n is at base + offset + n * step; where there is no such form, `gather` is the index of every lane.
+
+    `base` is the same in all lanes. Indices are in range, so the wrapping sums that lead to them do not matter.
+    """
+
+    base: UOp | None
+    offset: int
+    step: int
+    gather: UOp | None = None
+
+
+def place(index: UOp, lane: UOp | None, piece: Piece | None, depth: Callable[[UOp], int]) -> Place:
+    """The place of an index that depends on `lane` (None: on none). `depth`: outer terms are summed first."""
+    sum_of = affine(index)
+    if lane is None or piece is None:
+        return _affine_place(sum_of, None, 0, 0, depth)
+    step = stride(sum_of, lane)
+    if step is not None:
+        return _affine_place(sum_of, lane, step, piece.start, depth)
+    if piece.width == 1:
+        (fixed,) = substitute_all((index,), {lane: i32(piece.start)})
+        return _affine_place(affine(simplify(fixed)), None, 0, 0, depth)
+    inner = loop("lane in a piece", piece.width, Axis.UPCAST)
+    (shifted,) = substitute_all((index,), {lane: inner + piece.start})
+    sum_of = affine(simplify(shifted))
+    step = stride(sum_of, inner)
+    if step is not None:
+        return _affine_place(sum_of, inner, step, 0, depth)
+    return Place(None, 0, 0, gather=index)
+
+
+def _affine_place(sum_of: Affine, lane: UOp | None, step: int, start: int, depth: Callable[[UOp], int]) -> Place:
+    terms = [(term, factor) for term, factor in sum_of.terms if term is not lane]
+    terms.sort(key=lambda t: depth(t[0]))
+    return Place(total(terms), sum_of.offset + step * start, step)
