@@ -72,7 +72,7 @@ def _attention(use: Use) -> Values:
     def visible(p: UOp) -> UOp:
         return logical_not(base + p < first)
 
-    d = loop("d", head_dim)
+    d = loop("d_score", head_dim)
     p = over("p_score")
     key, _ = _place(use, base + p, h // group, d)
     q = index(use.inputs[0], h * head_dim + d)

@@ -21,7 +21,7 @@ from circuit.uop.philox import philox4x32, uniform
 def first_highest(values: UOp) -> UOp:
     """The lowest index of the largest of [n] values; NaNs never win, of +0 and -0 the first counts; 0 if all are NaN or -inf."""
     n = values.shape[0]
-    i, k = loop("i_max", n), loop("i_arg", n)
+    i, k = loop("i", n), loop("i", n)
     highest = bitcast(reduce("max", index(values, i), i), DType.U32)
     found = where(equal(bitcast(index(values, k), DType.U32), highest), k * -1, i32(-n))
     lowest = reduce("max", found, k) * -1

@@ -45,7 +45,7 @@ def _turns(use: Use, pairs: int) -> tuple[UOp, UOp]:
     """Cosine and sine of each pair, computed once a row."""
     frequencies = use.params["inv_freq"]
     assert isinstance(frequencies, tuple) and len(frequencies) == pairs, "one frequency a pair"
-    i = loop("i", pairs)
+    i = loop("turn", pairs)
     position = cast(index(use.step["positions"], use.row), DType.F32)
     angle = position * index(stack(*(f32(v) for v in frequencies)), i)
     scale = use.number("scale")

@@ -35,12 +35,14 @@ def storage_of(place: UOp) -> UOp:
     """The PARAM, BUFFER or ALLOC behind an INDEX or AFTER."""
     while place.op in (Op.INDEX, Op.AFTER):
         place = place.src[0]
-    assert place.op in (Op.PARAM, Op.BUFFER, Op.ALLOC), f"{place} is no storage"
+    assert place.op in (Op.PARAM, Op.BUFFER, Op.ALLOC, Op.STACK), f"{place} is no storage"
     return place
 
 
 def storage_name(storage: UOp) -> str:
     """What messages call a storage: its name, else its op and slot."""
+    if storage.op is Op.STACK:
+        return "table"
     assert isinstance(storage.arg, Param | Storage), storage
     return storage.arg.name or f"{storage.op} {storage.arg.slot}"
 
@@ -129,7 +131,7 @@ def _load(machine: _Machine, node: UOp) -> Step:
     cells = _cells(machine, storage)
 
     def step() -> None:
-        found = cells[int(value[place])]
+        found = cells[_given(storage, cells, int(value[place]))]
         if found is None:
             raise _wrong(storage, f"element {value[place]} is read before anything wrote it")
         value[node] = found
@@ -139,10 +141,11 @@ def _load(machine: _Machine, node: UOp) -> Step:
 
 def _store(machine: _Machine, node: UOp) -> Step:
     value, (place, stored) = machine.value, node.src
-    cells = _cells(machine, storage_of(place))
+    storage = storage_of(place)
+    cells = _cells(machine, storage)
 
     def step() -> None:
-        cells[int(value[place])] = value[stored]
+        cells[_given(storage, cells, int(value[place]))] = value[stored]
 
     return step
 
@@ -152,11 +155,17 @@ def _cells(machine: _Machine, storage: UOp) -> Cells:
         case Op.ALLOC, Storage(size=size):
             return machine.local.setdefault(storage, [None] * size)
         case _, Param(slot=slot) | Storage(slot=slot):
-            cells, size = machine.buffers[slot], math.prod(storage.shape)
-            if len(cells) < size:
-                raise _wrong(storage, f"the buffer of slot {slot} has {len(cells)} of {size} elements")
-            return cells
+            return machine.buffers[slot]
+        case Op.STACK, _:
+            return [const_value(part) for part in storage.src]
     raise AssertionError(storage)
+
+
+def _given(storage: UOp, cells: Cells, at: int) -> int:
+    """A buffer may be given shorter than it is declared: for fewer rows, or fewer pages."""
+    if at >= len(cells):
+        raise _wrong(storage, f"element {at} is used, the buffer given has {len(cells)}")
+    return at
 
 
 def _wrong(storage: UOp, message: str) -> RunError:

@@ -1,8 +1,8 @@
 """Shaped form to loops form: every shape, movement op and STAGE becomes index arithmetic.
 
-A shaped value is a function of its places. `Lowering.at(value, places)` applies it: movement ops change the places, a STAGE
-binds them to its ranges, a REDUCE opens loops, storage becomes a LOAD. Nothing is substituted, so no range is captured: bound
-ranges live in an environment, and every loop of the result has a name of its own.
+A shaped value is a function of its places. `Lowering.at(value, places)` applies it: movement ops change the places, a
+STAGE binds them to its ranges, a REDUCE opens loops, storage becomes a LOAD. Nothing is substituted, so no range is
+captured: bound ranges live in an environment, and every loop of the result has a name of its own.
 """
 
 from collections.abc import Generator, Mapping
@@ -29,17 +29,20 @@ Key = tuple[UOp, Places | None, Places, int]
 
 
 class Lowering:
-    """One kernel's lowering: it names the loops and numbers the local storage that it makes.
+    """One kernel's lowering: it names the loops and numbers the local storage that it makes."""
 
-    `outer` are ranges of loops that the caller closes; they stay as they are.
-    """
-
-    def __init__(self, *outer: UOp) -> None:
-        self._outer = Env(ranges={r: r for r in outer})
-        self._names: set[str] = {loop_name(r) for r in outer}
+    def __init__(self) -> None:
+        self._outer = Env()
+        self._names: set[str] = set()
         self._allocs = 0
         self._memo: dict[Key, UOp] = {}
         self._called: list[Env] = []  # keeps them alive: the memo's keys tell them apart by identity
+
+    def loop(self, name: str, size: UOp | int) -> UOp:
+        """A loop that the caller closes; values may depend on it."""
+        made = self._fresh(name, size if isinstance(size, UOp) else i32(size))
+        self._outer = _bind(self._outer, (made,), (made,))
+        return made
 
     def at(self, value: UOp, *places: UOp) -> UOp:
         """The element of a shaped value at `places`, in loops form."""
@@ -47,24 +50,17 @@ class Lowering:
         return simplify(self._run((value, places, self._outer)))
 
     def write(self, storage: UOp, value: UOp, names: tuple[str, ...], base: UOp | int = 0) -> UOp:
-        """An effect: `value` stored in row-major order at `base` and after it, one loop an axis, named as given."""
-        loops = tuple(self.fresh(name, i32(size)) for name, size in zip(names, value.shape, strict=True))
-        return end(self.put(storage, value, loops, base), *loops)
-
-    def put(self, storage: UOp, value: UOp, loops: Places, base: UOp | int = 0) -> UOp:
-        """The STORE of `write`, inside loops that the caller closes (named by `fresh`)."""
-        env = Env(ranges={**self._outer.ranges, **{r: r for r in loops}})
+        """An effect: `value` stored in row-major order from `base` on, one loop an axis, named as given."""
+        loops = tuple(self.loop(name, size) for name, size in zip(names, value.shape, strict=True))
         place = simplify(flat_index(loops, value.shape) + base)
-        return store(index(storage, place), simplify(self._run((value, loops, env))))
+        return end(store(index(storage, place), self.at(value, *loops)), *loops)
 
-    def fresh(self, name: str, size: UOp) -> UOp:
-        """A loop of its own, named `name`, or `name_1`, `name_2`, ... where that is taken."""
-        unused, n = name, 0
-        while unused in self._names:
-            n += 1
-            unused = f"{name}_{n}"
-        self._names.add(unused)
-        return UOp(Op.RANGE, (size,), Loop(unused))
+    def _fresh(self, name: str, size: UOp) -> UOp:
+        """A loop of its own, named `name`, with apostrophes where that is taken."""
+        while name in self._names:
+            name += "'"
+        self._names.add(name)
+        return UOp(Op.RANGE, (size,), Loop(name))
 
     def _run(self, root: Request) -> UOp:
         """Answers requests with a stack of its own, so that no program is too deep."""
@@ -147,7 +143,7 @@ class Lowering:
         loops: Places = ()
         for r in ranges:
             size = yield (r.src[0], (), env)
-            loops = (*loops, self.fresh(loop_name(r), simplify(size)))
+            loops = (*loops, self._fresh(loop_name(r), simplify(size)))
             env = _bind(env, (r,), loops[-1:])
         return loops, env
 
@@ -155,7 +151,7 @@ class Lowering:
         assert isinstance(node.arg, Fold)
         n = len(node.src) - len(bound_ranges(node))
         if node.arg.pop:
-            loops = tuple(self.fresh("k", i32(size)) for size in node.src[0].shape[: node.arg.pop])
+            loops = tuple(self._fresh("k", i32(size)) for size in node.src[0].shape[: node.arg.pop])
             places = (*loops, *places)
         else:
             loops, env = yield from self._open(bound_ranges(node), env)
@@ -170,7 +166,7 @@ class Lowering:
         self._allocs += 1
         room = alloc(self._allocs - 1, size, node.dtype, f"stage{self._allocs - 1}")
         loops, inner = yield from self._open(node.src[1:], env)
-        lanes = tuple(self.fresh("lane", i32(n)) for n in node.src[0].shape)
+        lanes = tuple(self._fresh("lane", i32(n)) for n in node.src[0].shape)
         value = yield (node.src[0], lanes, inner)
         place = simplify(flat_index((*loops, *lanes), node.shape))
         return after(room, end(store(index(room, place), value), *loops, *lanes))

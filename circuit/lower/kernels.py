@@ -1,0 +1,35 @@
+"""The kernel of a group at a point: its definition, scheduled, under a name that says what it computes."""
+
+import re
+
+from circuit.load.families import Point
+from circuit.lower.ir import Group, Kernel
+from circuit.lower.realize import Wiring, define
+from circuit.lower.schedules import schedule
+from circuit.tir.ir import Tir
+from circuit.uop.schedule import apply
+
+
+def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+    """The kernel that one launch of the group runs. Equal groups give equal kernels, whatever their layer."""
+    definition = define(tir, group, wiring)
+    return Kernel(
+        name=kernel_name(tir, group),
+        family=point.family,
+        point=point.id,
+        definition=definition.effects,
+        effects=apply(definition.effects, schedule(point, definition.effects)),
+        slots=definition.slots,
+    )
+
+
+def kernel_name(tir: Tir, group: Group) -> str:
+    """A C identifier: the rule, then outputs x inputs and format of a projection, or the width of what is read."""
+    last = tir.nodes[group.nodes[-1]]
+    weights = group.derived or tuple(tir.weights[w] for w in last.weights)
+    matrices = [w for w in weights if len(w.shape) == 2]
+    if matrices:
+        of = f"{matrices[0].shape[0]}x{matrices[0].shape[1]}_{matrices[0].format}"
+    else:
+        of = str(tir.edges[(last.inputs or last.outputs)[0]].dim)
+    return re.sub(r"\W+", "_", f"{group.rule}_{of}")

@@ -1,0 +1,211 @@
+"""A group of nodes to its kernel's definition: the ops' programs composed, in loops form.
+
+A member's output is the next member's input. Where a projection reads what a member computed, the whole row is needed before the
+first output: it is written to scratch and all threads wait, one launch of two phases.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from circuit.lower.ir import Group, Slot
+from circuit.lower.steps import LARGEST_INDEX, pages_limit, step_array
+from circuit.sigma import OPS
+from circuit.sigma.attention import page_words
+from circuit.sigma.op import OpKind, Room, Use
+from circuit.sigma.storage import decode_panel, panel_words
+from circuit.tir.ir import Node, Tir, Weight
+from circuit.uop.build import after, barrier, end, index, loop, param, reshape, stage, store
+from circuit.uop.build import group as together
+from circuit.uop.node import DType, Op, UOp, bound_ranges
+from circuit.uop.rangeify import Lowering
+
+FORMATS = {"f32": DType.F32, "i32": DType.I32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What a group's kernel may touch: its edges that others read, and the row stride of each buffer it meets.
+
+    `columns`: edge -> elements from one row of its buffer to the next; of a horizontal fusion, all its outputs share one buffer.
+    `panel`: outputs in a panel of the baked weights.
+    """
+
+    stored: frozenset[int]
+    columns: Mapping[int, int]
+    rows_hi: int
+    panel: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """The effects of a kernel before scheduling, and what its PARAM slots are."""
+
+    effects: tuple[UOp, ...]
+    slots: tuple[Slot, ...]
+
+
+def define(tir: Tir, group: Group, wiring: Wiring) -> Definition:
+    """The program of a group: what its launch must compute, in the order of its ops."""
+    return _Program(tir, group, wiring).definition()
+
+
+@dataclass(slots=True)
+class _Program:
+    """One definition in the making: slots are numbered in the order that the program first needs them."""
+
+    tir: Tir
+    group: Group
+    wiring: Wiring
+    slots: list[Slot] = field(default_factory=list)
+    made: dict[int, UOp] = field(default_factory=dict)  # edge -> the value of one row, [dim]
+    inputs: list[int] = field(default_factory=list)
+    effects: list[UOp] = field(default_factory=list)  # of the phase in the making
+    phases: list[UOp] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)  # edges made in an earlier phase and not kept
+    lowering: Lowering = field(default_factory=Lowering)
+    row: UOp = field(init=False)
+
+    def definition(self) -> Definition:
+        nodes = [self.tir.nodes[n] for n in self.group.nodes]
+        self._open(self._rows(nodes[0]))
+        if self.group.derived:
+            self._horizontal(nodes)
+        else:
+            for node in nodes:
+                self._node(node)
+        self._close()
+        return Definition(effects=tuple(self.phases), slots=tuple(self.slots))
+
+    def _rows(self, node: Node) -> str:
+        edges = node.outputs or node.inputs
+        return self.tir.edges[edges[0]].rows
+
+    def _open(self, rows: str) -> None:
+        count = param(self._slot("step", name=rows), DType.I32, (), rows, lo=1, hi=self.wiring.rows_hi)
+        self.row = self.lowering.loop("row", count)
+
+    def _close(self) -> None:
+        self.phases.append(self._rows_of_phase())
+        self.effects = []
+
+    def _rows_of_phase(self) -> UOp:
+        """The effects for all rows; one effect alone joins its loops with the rows', so that a schedule may reorder them."""
+        if len(self.effects) == 1 and self.effects[0].op is Op.END:
+            only = self.effects[0]
+            return end(only.src[0], self.row, *bound_ranges(only))
+        return end(together(*self.effects), self.row)
+
+    def _node(self, node: Node) -> None:
+        kind = OPS[node.op]
+        if node.op == "linear" and node.inputs[0] in self.made:
+            self._phase(node.inputs[0])
+        use = self._use(node, kind, tuple(self.tir.weights[w] for w in node.weights))
+        if kind.writes is not None:
+            for writes in kind.writes(use):
+                self._write_state(use, writes.loops, writes.place, writes.value)
+            return
+        assert kind.define is not None
+        for edge, value in zip(node.outputs, kind.define(use), strict=True):
+            self.made[edge] = reshape(value, self.tir.edges[edge].dim)
+            if edge in self.wiring.stored:
+                self._store(edge, value)
+
+    def _horizontal(self, nodes: list[Node]) -> None:
+        """One projection of the derived weights; its outputs are the columns of one buffer."""
+        kind = OPS[nodes[0].op]
+        assert kind.define is not None
+        (value,) = kind.define(self._use(nodes[0], kind, self.group.derived))
+        self._store(nodes[0].outputs[0], value)
+
+    def _use(self, node: Node, kind: OpKind, weights: tuple[Weight, ...]) -> Use:
+        row = self.row
+        if node.op == "index_select":
+            row = index(self._step("logit_rows"), self.row)
+        return Use(
+            row=self.row,
+            inputs=tuple(self._input(edge, row) for edge in node.inputs),
+            weights=tuple(self._weight(weight) for weight in weights),
+            states=tuple(self._state(state) for state in node.states),
+            step={name: self._step(name) for name in kind.step_inputs},
+            params=dict(node.params),
+            context=self.tir.context,
+        )
+
+    def _input(self, edge: int, row: UOp) -> UOp:
+        if edge in self.made:
+            return self.made[edge]
+        assert edge not in self.gone, f"{self.tir.edges[edge].name} was made in an earlier phase of {self.group.rule}"
+        if edge not in self.inputs:
+            self.inputs.append(edge)
+        record = self.tir.edges[edge]
+        if edge in self.tir.inputs:
+            tokens = self._step(record.name)
+            return stage(index(tokens, row), loop("one", 1))
+        place = self.inputs.index(edge)
+        return self._row_of("in", place, edge, record.rows, row)
+
+    def _row_of(self, kind: str, place: int, edge: int, rows: str, row: UOp) -> UOp:
+        storage = self._array(kind, place, edge, rows)
+        d = loop("d", self.tir.edges[edge].dim)
+        return stage(index(storage, row * self.wiring.columns[edge] + d), d)
+
+    def _array(self, kind: str, place: int, edge: int, rows: str) -> UOp:
+        columns = self.wiring.columns[edge]
+        slot = self._slot(kind, place, rows=rows, columns=columns)
+        return param(slot, FORMATS[self.tir.edges[edge].format], (self.wiring.rows_hi * columns,), f"{kind}{place}")
+
+    def _weight(self, weight: Weight) -> UOp:
+        known = sum(slot.kind == "weight" for slot in self.slots)
+        slot = self._slot("weight", known)
+        if len(weight.shape) == 1:
+            return param(slot, DType.F32, weight.shape, f"weight{known}")
+        n, k = weight.shape
+        size = panel_words(weight.format, n, k, self.wiring.panel)
+        words = param(slot, DType.U32, (size,), f"weight{known}")
+        j, i = loop("j_weight", n), loop("k_weight", k)
+        return stage(decode_panel(weight.format, words, (n, k), self.wiring.panel, j, i), j, i)
+
+    def _state(self, state: int) -> Room:
+        record = self.tir.states[state]
+        slot = self._slot("state", 0)
+        size = pages_limit(self.tir) * page_words(record.heads, record.head_dim)
+        words = param(slot, DType.F32, (min(size, LARGEST_INDEX),), "state0")
+        return Room(words=words, heads=record.heads, head_dim=record.head_dim)
+
+    def _step(self, name: str) -> UOp:
+        return step_array(self.tir, self.wiring.rows_hi, name, self._slot("step", name=name))
+
+    def _store(self, edge: int, value: UOp) -> None:
+        known = sum(slot.kind == "out" for slot in self.slots)
+        storage = self._array("out", known, edge, self.tir.edges[edge].rows)
+        names = _AXES[len(value.shape)]
+        self.effects.append(self.lowering.write(storage, value, names, base=self.row * self.wiring.columns[edge]))
+
+    def _write_state(self, use: Use, loops: tuple[UOp, ...], place: UOp, value: UOp) -> None:
+        own = tuple(self.lowering.loop(name, r.src[0]) for name, r in zip(("h", "d"), loops, strict=True))
+        target = index(use.states[0].words, self.lowering.at(stage(place, *loops), *own))
+        self.effects.append(end(store(target, self.lowering.at(stage(value, *loops), *own)), *own))
+
+    def _phase(self, edge: int) -> None:
+        """The row of `edge` goes to scratch, all threads wait, and what follows reads it from there."""
+        known = sum(slot.kind == "scratch" for slot in self.slots)
+        storage = self._array("scratch", known, edge, self.tir.edges[edge].rows)
+        base = self.row * self.wiring.columns[edge]
+        self.effects.append(self.lowering.write(storage, self.made[edge], ("column",), base=base))
+        done = barrier(self._rows_of_phase())
+        self.effects = []
+        self._open(self.tir.edges[edge].rows)
+        ready, d = after(storage, done), loop("d", self.tir.edges[edge].dim)
+        self.gone |= set(self.made) - {edge}
+        self.made = {edge: stage(index(ready, self.row * self.wiring.columns[edge] + d), d)}
+
+    def _slot(self, kind: str, place: int = 0, name: str = "", rows: str = "", columns: int = 0) -> int:
+        for known in self.slots:
+            if (known.kind, known.place, known.name) == (kind, place, name):
+                return known.slot
+        slot = Slot(slot=len(self.slots), kind=kind, place=place, name=name, rows=rows, columns=columns)
+        self.slots.append(slot)
+        return slot.slot
+
+
+_AXES = {1: ("out",), 2: ("h", "d"), 3: ("h", "half", "i")}

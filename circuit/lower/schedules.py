@@ -1,0 +1,81 @@
+"""How the loops of each family run: the schedule of a definition at a point's values.
+
+Lanes go over outputs, threads over outputs or rows, so no step touches the order of a fold. Ranges are named by the definitions:
+row, then out (one axis), h and d (two), h, half and i (three); k is a projection's fold; attention's loops start with p_.
+"""
+
+from circuit.load.families import Point, value
+from circuit.uop.node import UOp
+from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast, range_names
+
+K_BLOCK = 32
+"""Inputs that share one scale in the block formats: what belongs to a block is loaded once for it."""
+
+
+def schedule(point: Point, effects: tuple[UOp, ...]) -> Schedule:
+    """The steps for a definition of the point's family."""
+    names = range_names(effects)
+    match point.family:
+        case "gather" | "kv_write":
+            return (Thread(range="row"),)
+        case "row_norm":
+            return (*_lanes(names, ("out", "d"), value(point, "lanes")), Thread(range="row"))
+        case "elementwise":
+            return (*_lanes(names, ("out",), value(point, "lanes")), Reorder(ranges=("out", "row")), Thread(range="out"))
+        case "panel_linear":
+            return _panel_linear(point, names)
+        case "rope":
+            return (*_lanes(names, ("i", "turn"), value(point, "lanes")), Thread(range="row"))
+        case "attention":
+            return _attention(point)
+        case "argmax":
+            return (Thread(range="row"),)
+        case "sample":
+            return (*_lanes(names, ("i_log", "i_mass", "i_noise"), value(point, "lanes")), Thread(range="row"))
+    raise AssertionError(f"family {point.family} has no schedule")
+
+
+def _lanes(names: tuple[str, ...], ranges: tuple[str, ...], lanes: int) -> Schedule:
+    """Vector lanes over those of the ranges that the kernel has."""
+    steps: list[Step] = []
+    for name in ranges:
+        if name in names:
+            steps += [Split(range=name, factor=lanes, inner=f"{name}.lane"), Upcast(range=f"{name}.lane")]
+    return tuple(steps)
+
+
+def _panel_linear(point: Point, names: tuple[str, ...]) -> Schedule:
+    """Threads over panels of outputs, then rows in tiles, lanes over the outputs; k in blocks, unrolled."""
+    steps: list[Step] = []
+    if "column" in names:  # the phase that makes the projection's input
+        steps += [*_lanes(names, ("column",), 8), Reorder(ranges=("column", "row")), Thread(range="column")]
+    lanes, tile, unroll = value(point, "lanes"), value(point, "row_tile"), value(point, "unroll")
+    steps += [
+        Split(range="out", factor=lanes, inner="out.lane"),
+        Reorder(ranges=("out", "row", "out.lane")),
+        Thread(range="out"),
+    ]
+    if tile > 1:
+        steps += [Split(range="row", factor=tile, inner="row.tile"), Upcast(range="row.tile")]
+    steps += [
+        Upcast(range="out.lane"),
+        Split(range="k", factor=K_BLOCK, inner="k.block"),
+        Split(range="k.block", factor=unroll, inner="k.unroll"),
+        Upcast(range="k.unroll"),
+    ]
+    return tuple(steps)
+
+
+def _attention(point: Point) -> Schedule:
+    """Threads over heads; lanes over positions for scores, over the head's width for the sum of values."""
+    wide, narrow = value(point, "positions"), value(point, "lanes")
+    return (
+        Thread(range="h"),
+        Split(range="p_score", factor=wide, inner="p_score.lane"),
+        Upcast(range="p_score.lane"),
+        Split(range="p_score.tail", factor=narrow, inner="p_score.tail.lane"),
+        Upcast(range="p_score.tail.lane"),
+        Split(range="p_exp", factor=narrow, inner="p_exp.lane"),
+        Upcast(range="p_exp.lane"),
+        Upcast(range="d"),
+    )

@@ -1,0 +1,128 @@
+"""Runs the definition of one op with the evaluator: a circuit of one node, its kernel's definition, buffers by slot."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circuit.lower.ir import Group
+from circuit.lower.realize import Definition, Wiring, define
+from circuit.sigma import OPS
+from circuit.sigma.attention import page_words
+from circuit.tir.ir import Edge, Key, Node, State, Tir, Value, Weight
+from circuit.uop.build import group
+from circuit.uop.evaluate import evaluate
+
+F32 = NDArray[np.float32]
+CONTEXT = 640
+PANEL = 48
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One op on some rows. `weights` are (values, shape) with 2-D ones given as baked f32 words by `panel_f32`."""
+
+    op: str
+    inputs: Sequence[F32]
+    dims_out: Sequence[int]
+    params: Mapping[str, Value]
+    weights: Sequence[F32] = ()
+    step: Mapping[str, Sequence[int] | Sequence[float]] | None = None
+    heads: int = 0
+    head_dim: int = 0
+    pool: list[float] | None = None
+    rows: int = 0
+
+
+def definition(case: Case) -> Definition:
+    """The kernel's definition of the case's only node."""
+    n_in = len(case.inputs)
+    edges = [Edge(name="tokens", rows="n", dim=1, format="i32")]
+    edges += [Edge(name=f"x{k}", rows="n", dim=x.shape[1], format="f32") for k, x in enumerate(case.inputs)]
+    rows = "m" if case.op in ("index_select", "argmax", "sample") else "n"
+    format_out = "i32" if case.op in ("argmax", "sample") else "f32"
+    edges += [Edge(name=f"y{k}", rows=rows, dim=d, format=format_out) for k, d in enumerate(case.dims_out)]
+    table = Weight(name="table", shape=(300, 8), format="f32", recipe=Key(key="table"))
+    weights = [Weight(name=f"w{k}", shape=w.shape, format="f32", recipe=Key(key=f"w{k}")) for k, w in enumerate(case.weights)]
+    states = [State(name="kv", kind="paged_kv", heads=case.heads or 1, head_dim=case.head_dim or 2, format="f32")]
+    embed = Node(id="embed", op="embed", inputs=(0,), outputs=(), weights=(len(weights),), block="embedding")
+    node = Node(
+        id="node",
+        op=case.op,
+        inputs=(0,) if case.op == "embed" else tuple(range(1, n_in + 1)),
+        outputs=tuple(range(n_in + 1, n_in + 1 + len(case.dims_out))),
+        weights=tuple(range(len(weights))),
+        states=(0,) if OPS[case.op].state else (),
+        params=tuple(sorted(case.params.items())),
+        block="test",
+    )
+    tir = Tir(
+        arch="test",
+        context=CONTEXT,
+        dims=(),
+        edges=tuple(edges),
+        weights=(*weights, table),
+        states=tuple(states),
+        nodes=(embed, node),
+        inputs=(0,),
+        outputs=node.outputs,
+    )
+    wiring = Wiring(
+        stored=frozenset(node.outputs),
+        columns={k: edge.dim for k, edge in enumerate(edges)},
+        rows_hi=max(case.rows, *(len(x) for x in case.inputs), 1) if case.inputs else max(case.rows, 1),
+        panel=PANEL,
+    )
+    return define(tir, Group(rule=case.op, family="test", numerics="reference", nodes=(1,)), wiring)
+
+
+def run(case: Case) -> list[F32]:
+    """The outputs, [rows, dim] each; a state's pool is changed in place."""
+    made = definition(case)
+    rows = case.rows or len(case.inputs[0])
+    buffers: dict[int, list[float]] = {}
+    scalars: dict[int, int] = {}
+    outputs: list[int] = []
+    step = dict(case.step or {})
+    for slot in made.slots:
+        match slot.kind:
+            case "in":
+                buffers[slot.slot] = case.inputs[slot.place].reshape(-1).tolist()
+            case "out":
+                buffers[slot.slot] = [0.0] * (rows * slot.columns)
+                outputs.append(slot.slot)
+            case "weight":
+                buffers[slot.slot] = _baked(case.weights[slot.place])
+            case "state":
+                assert case.pool is not None
+                buffers[slot.slot] = case.pool
+            case "step" if slot.name in ("n", "m"):
+                scalars[slot.slot] = rows
+            case "step":
+                buffers[slot.slot] = list(step[slot.name])
+            case kind:
+                raise AssertionError(f"one op has no {kind}")
+    evaluate(group(*made.effects), buffers, scalars)
+    return [
+        np.array(buffers[slot], dtype=np.float32 if case.op not in ("argmax", "sample") else np.int32).reshape(rows, -1)
+        for slot in outputs
+    ]
+
+
+def pool_of(pages: int, heads: int, head_dim: int) -> list[float]:
+    """An empty pool."""
+    return [0.0] * (pages * page_words(heads, head_dim))
+
+
+def _baked(values: F32) -> list[float] | list[int]:
+    """A vector as it is; a matrix as f32 words in panels, written out from the layout's table."""
+    if values.ndim == 1:
+        return values.tolist()
+    n, k = values.shape
+    panels = -(-n // PANEL)
+    words = np.zeros((panels, k, PANEL), dtype=np.uint32)
+    bits = values.view(np.uint32)
+    for j in range(n):
+        words[j // PANEL, :, j % PANEL] = bits[j]
+    return words.reshape(-1).tolist()

@@ -1,0 +1,66 @@
+"""argmax and sample: ties, extremes, the nucleus, and the distribution that is drawn from."""
+
+import numpy as np
+import pytest
+
+from tests.oracle.one_op import F32, Case, run
+
+N = 40
+
+
+def choose(logits: F32) -> list[int]:
+    (y,) = run(Case(op="argmax", inputs=(logits,), dims_out=(1,), params={}))
+    return [int(v) for v in y[:, 0]]
+
+
+def draw(logits: F32, temperature: float, top_p: float, seeds: list[int], position: int = 9) -> list[int]:
+    rows = len(seeds)
+    step = {
+        "temperature": [temperature] * rows,
+        "top_p": [top_p] * rows,
+        "seeds": [word for seed in seeds for word in (seed, 0)],
+        "choices": [0] * rows,
+        "sample_positions": [position] * rows,
+    }
+    (y,) = run(Case(op="sample", inputs=(np.tile(logits, (rows, 1)),), dims_out=(1,), params={}, step=step))
+    return [int(v) for v in y[:, 0]]
+
+
+def test_argmax_takes_the_lowest_index_of_equal_logits() -> None:
+    x = np.zeros((3, N), np.float32)
+    x[0, [7, 30]] = 2.0
+    x[1] = -np.inf
+    x[2] = -5.0
+    x[2, N - 1] = -4.0
+    assert choose(x) == [7, 0, N - 1]
+
+
+def test_argmax_never_takes_a_nan() -> None:
+    x = np.zeros((2, N), np.float32)
+    x[0, 3] = np.nan
+    x[0, 5] = 1.0
+    x[1] = np.nan
+    assert choose(x) == [5, 0]
+
+
+def test_sampling_is_a_function_of_seed_and_position() -> None:
+    logits = np.random.default_rng(0).standard_normal(N).astype(np.float32)
+    seeds = list(range(8))
+    first = draw(logits, 1.0, 1.0, seeds)
+    assert first == draw(logits, 1.0, 1.0, seeds)
+    assert first[::-1] == draw(logits, 1.0, 1.0, seeds[::-1])
+    assert first != draw(logits, 1.0, 1.0, seeds, position=10)
+
+
+def test_a_small_nucleus_is_the_most_likely_token() -> None:
+    logits = np.random.default_rng(1).standard_normal(N).astype(np.float32)
+    assert set(draw(logits, 1.0, 1e-6, list(range(6)))) == {int(logits.argmax())}
+
+
+@pytest.mark.slow
+def test_draws_follow_the_softmax_cut_to_its_nucleus() -> None:
+    logits = np.log(np.array([0.4, 0.3, 0.15, 0.1, 0.05], np.float32))
+    draws = np.bincount(draw(logits, 1.0, 0.8, list(range(3000))), minlength=5) / 3000
+    want = np.array([0.4, 0.3, 0.15, 0, 0]) / 0.85
+    assert draws[3:].sum() == 0
+    assert np.abs(draws - want).max() < 0.04
