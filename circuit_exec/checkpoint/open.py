@@ -55,7 +55,10 @@ def metadata_value(checkpoint: Checkpoint, key: str) -> Scalar | tuple[Scalar, .
 
 def long_array(checkpoint: Checkpoint, key: str, array: LongArray) -> tuple[Scalar, ...]:
     """The elements of a GGUF array that was too long to decode when the file was opened."""
-    return read_array(checkpoint.path, checkpoint.files[checkpoint.path].data.data, key, array)
+    if key not in checkpoint.decoded:
+        buffer = checkpoint.files[checkpoint.path].data.data
+        checkpoint.decoded[key] = read_array(checkpoint.path, buffer, key, array)
+    return checkpoint.decoded[key]
 
 
 def _magic(path: Path) -> bytes:

@@ -1,6 +1,6 @@
 """What a checkpoint gives: its texts or metadata, the table of its tensors, and their bytes over a memory map."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -57,7 +57,8 @@ class Metadata:
 class Checkpoint:
     """An opened checkpoint. `texts` is empty for GGUF, `metadata` is empty otherwise; "config" has no tensors.
 
-    `path` is what the user gave; `files` are the weight files by path, in the order of their names.
+    `path` is what the user gave; `files` are the weight files by path, in the order of their names. `decoded` keeps the
+    long arrays that were asked for.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Checkpoint:
     metadata: tuple[Metadata, ...]
     tensors: dict[str, StoredTensor]
     files: dict[str, MappedFile]
+    decoded: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
 
 def raw(checkpoint: Checkpoint, name: str) -> Bytes:

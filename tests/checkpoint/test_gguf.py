@@ -77,6 +77,7 @@ def test_a_long_array_is_decoded_when_it_is_asked_for(tmp_path: Path) -> None:
     assert isinstance(checkpoint.metadata[0].value, LongArray)
     assert metadata_value(checkpoint, "tokens") == tuple(tokens)
     assert metadata_value(checkpoint, "kinds") == tuple(kinds)
+    assert metadata_value(checkpoint, "tokens") is metadata_value(checkpoint, "tokens")
     assert metadata_value(checkpoint, "after") == 7
 
 
