@@ -58,7 +58,7 @@ class BirBind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BirShare:
-    """A tensor that may be in the checkpoint too, and must then have the bytes of the weight that is read in its place."""
+    """A tensor that the checkpoint may have too; it must then have the bytes of the weight read in its place."""
 
     key: str
     weight: str

@@ -1,4 +1,4 @@
-"""Circuit and facts -> `.bir`: each layer's blocks written out, every expression a number, every binding a tensor name."""
+"""Circuit and facts -> `.bir`: each layer written out, every expression a number, every binding a tensor name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,9 @@ def blocks(circuit: Circuit, facts: Facts) -> Bir:
         writer.block(block_named(circuit, name), name, None, {})
     for layer_idx, kind_name in enumerate(facts.layers):
         kind = _kind(circuit, kind_name)
-        lets = {name: values[value[1:-1]] if reads(value) else value for name, value in kind.let if isinstance(value, str)}
+        lets = {
+            name: values[value[1:-1]] if reads(value) else value for name, value in kind.let if isinstance(value, str)
+        }
         lets |= {name: value for name, value in kind.let if not isinstance(value, str)}
         for name in kind.blocks:
             writer.block(block_named(circuit, name), f"l{layer_idx}.{name}", layer_idx, lets)

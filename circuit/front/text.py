@@ -37,7 +37,8 @@ def parse_bir(source: Source) -> Bir:
                 problems.append(problem_at(source, 1, f"the text has no `{name}`", fix))
     check(problems)
     arch, context = reader.header["arch"], reader.header["context"]
-    assert isinstance(arch, str) and isinstance(context, int)
+    assert isinstance(arch, str)
+    assert isinstance(context, int)
     return Bir(
         arch=arch,
         context=context,

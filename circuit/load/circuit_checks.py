@@ -81,7 +81,10 @@ def _use_problems(node: NodeSpec, use: OpUse) -> Iterator[tuple[str, str]]:
     if (node.role or "") not in (use.roles or ("",)):
         yield f"`{node.id}` has the role `{node.role}`", f"the roles of {node.op} are: {listed(use.roles)}"
     if use.weights and node.binding is None:
-        yield f"`{node.id}` has no binding", f"{node.op} reads tensors: add `binding = {{ module = ..., weight = ... }}`"
+        yield (
+            f"`{node.id}` has no binding",
+            f"{node.op} reads tensors: add `binding = {{ module = ..., weight = ... }}`",
+        )
     if node.binding is not None:
         parts = tuple(weight.part for weight in node.binding.weights)
         allowed = (*use.weights, *use.optional_weights)
@@ -92,7 +95,10 @@ def _use_problems(node: NodeSpec, use: OpUse) -> Iterator[tuple[str, str]]:
     if names != wanted:
         yield f"`{node.id}` has the params {listed(names)}", f"{node.op} has: {listed(wanted)}"
     if (node.state is not None) != use.state:
-        yield f"`{node.id}` {'has no' if use.state else 'has a'} state", f"{node.op} {'needs one' if use.state else 'has none'}"
+        yield (
+            f"`{node.id}` {'has no' if use.state else 'has a'} state",
+            f"{node.op} {'needs one' if use.state else 'has none'}",
+        )
 
 
 def _undeclared(circuit: Circuit, node: NodeSpec, lets: set[str]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from circuit.errors import LoadError, Problem
 from circuit.formats import FORMATS
 from circuit.load.circuit_checks import circuit_problems
@@ -19,9 +21,10 @@ from circuit.load.circuits import (
 from circuit.load.dim_expr import parse_expr, parse_shape
 from circuit.load.edge import FileShape, validated
 from circuit.load.inputs import Library, files_under
+from circuit.load.shapes import Schema
 from circuit.load.source import Document, Path, line_of
 from circuit.load.toml_text import read_toml
-from circuit.text import Source, check, listed, problem_at
+from circuit.text import check, listed, problem_at
 
 
 class _Edge(FileShape):
@@ -44,9 +47,9 @@ class _Node(FileShape):
     op: str
     role: str | None = None
     reads: list[str]
-    writes: list[_Edge] = []
+    writes: list[_Edge] = Field(default_factory=list)
     binding: _Binding | None = None
-    params: dict[str, bool | int | float | str] = {}
+    params: dict[str, bool | int | float | str] = Field(default_factory=dict)
     state: str | None = None
     when: str | None = None
     section: Literal["main", "greedy", "sample"] = "main"
@@ -63,24 +66,24 @@ class _State(FileShape):
 class _Block(FileShape):
     stream_in: str | None = None
     stream_out: str | None = None
-    outputs: list[str] = []
-    state: list[_State] = []
+    outputs: list[str] = Field(default_factory=list)
+    state: list[_State] = Field(default_factory=list)
     node: list[_Node]
 
 
 class _Kind(FileShape):
     blocks: list[str]
-    let: dict[str, bool | int | float | str] = {}
+    let: dict[str, bool | int | float | str] = Field(default_factory=dict)
 
 
 class _BlocksFile(FileShape):
-    schema_: Literal[1]
+    schema_: Schema
     description: str
     block: dict[str, _Block]
 
 
 class _CircuitFile(FileShape):
-    schema_: Literal[1]
+    schema_: Schema
     arch: str
     description: str
     layer: str
@@ -90,13 +93,13 @@ class _CircuitFile(FileShape):
     prologue: list[str]
     epilogue: list[str]
     layout: dict[str, _Kind]
-    block: dict[str, _Block] = {}
+    block: dict[str, _Block] = Field(default_factory=dict)
 
 
 def load_circuit(library: Library, arch: str) -> Circuit:
     """The circuit `arch` of the library, or a LoadError with every problem of its files."""
     document = _circuit_document(library, arch)
-    shape = validated(_schema_renamed(document), _CircuitFile)
+    shape = validated(document, _CircuitFile)
     blocks_files = {source.path.rpartition("/")[2]: source for source in files_under(library, "blocks", ".toml")}
     documents = [(document, shape.block)]
     problems: list[Problem] = []
@@ -108,7 +111,7 @@ def load_circuit(library: Library, arch: str) -> Circuit:
             problems.append(problem_at(document.source, line, f"there is no block file `{name}`", fix))
             continue
         blocks_document = read_toml(source)
-        documents.append((blocks_document, validated(_schema_renamed(blocks_document), _BlocksFile).block))
+        documents.append((blocks_document, validated(blocks_document, _BlocksFile).block))
     check(problems)
     builder = _Builder(problems)
     blocks: list[Block] = []
@@ -152,12 +155,6 @@ def _circuit_document(library: Library, arch: str) -> Document:
     raise LoadError(Problem(message=message, fix=f"add kernels/circuits/{arch}.toml"))
 
 
-def _schema_renamed(document: Document) -> Document:
-    """`schema` is a name that pydantic's base class holds, so the shapes call it `schema_`."""
-    data = {"schema_" if key == "schema" else key: value for key, value in document.data.items()}
-    return Document(source=document.source, data=data, lines=document.lines)
-
-
 class _Builder:
     """Shapes -> records; collects what does not parse."""
 
@@ -194,9 +191,7 @@ class _Builder:
                 message = f"state `{state.id}` has the unknown format `{state.format}`"
                 self.add(document, line_of(document, at), message, f"use one of: {listed(FORMATS)}")
             heads, head_dim = (self.expr(document, at, text)[0] for text in (state.heads, state.head_dim))
-            states.append(
-                StateSpec(id=state.id, kind=state.kind, format=state.format, heads=heads, head_dim=head_dim)
-            )
+            states.append(StateSpec(id=state.id, kind=state.kind, format=state.format, heads=heads, head_dim=head_dim))
         return Block(
             name=name,
             file=document.source.path,
@@ -204,9 +199,7 @@ class _Builder:
             stream_out=block.stream_out,
             outputs=tuple(block.outputs),
             states=tuple(states),
-            nodes=tuple(
-                self.node(document, (*base, "node", place), node) for place, node in enumerate(block.node)
-            ),
+            nodes=tuple(self.node(document, (*base, "node", place), node) for place, node in enumerate(block.node)),
         )
 
     def node(self, document: Document, path: Path, node: _Node) -> NodeSpec:
@@ -236,6 +229,3 @@ class _Builder:
             tied_when=binding.tied_when,
             tied_to=binding.tied_to,
         )
-
-
-__all__ = ["Source", "circuit_names", "load_circuit"]

@@ -29,7 +29,7 @@ class WeightSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The module whose tensors a node reads; `{L}` is the layer's module path. `tied`: under the switch, read this instead."""
+    """The module whose tensors a node reads; `{L}` is the layer's module path. Under `tied_when`, `tied_to` is read."""
 
     module: str
     weights: tuple[WeightSpec, ...]
@@ -112,8 +112,11 @@ def kind_named(circuit: Circuit, name: str) -> LayerKind | None:
     return next((kind for kind in circuit.kinds if kind.name == name), None)
 
 
-def fact_uses(circuit: Circuit) -> dict[str, tuple[str, ...]]:
-    """For each dim or parameter: the nodes that read it, as `attn.q`, or `attn.q.bias` when a param of the node does."""
+def fact_uses(circuit: Circuit, off: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """For each dim or parameter: the nodes that read it, as `attn.q`, or `attn.q.bias` where a param or a tensor does.
+
+    `off` are the switches that are 0: what they leave out reads nothing, but the switch itself.
+    """
     uses: dict[str, list[str]] = {}
 
     def note(names: tuple[str, ...], use: str) -> None:
@@ -128,16 +131,19 @@ def fact_uses(circuit: Circuit) -> dict[str, tuple[str, ...]]:
             note(_dims(state.heads, state.head_dim), f"{block.name}.{state.id}")
         for node in block.nodes:
             own = f"{block.name}.{node.id}"
-            note(_dims(*(edge.dim for edge in node.outputs)), own)
-            if node.when:
+            if node.when is not None:
                 note((node.when,), own)
+            if node.when in off:
+                continue
+            note(_dims(*(edge.dim for edge in node.outputs)), own)
             if node.binding:
                 if node.binding.tied_when:
                     note((node.binding.tied_when,), own)
                 for weight in node.binding.weights:
-                    note(_dims(*weight.shape), own)
-                    if weight.when:
+                    if weight.when is not None:
                         note((weight.when,), f"{own}.{weight.part}")
+                    if weight.when not in off:
+                        note(_dims(*weight.shape), own)
             for name, value in node.params:
                 for read in reads(value):
                     note((read,), f"{own}.{name}")

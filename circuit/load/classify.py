@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from circuit.errors import Problem
-from circuit.load.config_map import ConfigMap, FactSpec, Given, KeySpec, Scalar, key_spec
+from circuit.load.config_map import ConfigMap, FactSpec, Given, KeySpec, key_spec
 from circuit.load.ledger import Entry, EntryKind
 from circuit.load.source import Document, Path, Plain, line_of, path_text
 from circuit.text import listed, problem_at
@@ -17,7 +17,7 @@ Value = int | float | str | tuple[str, ...] | tuple[int, ...] | tuple[float, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One key gives one fact this value; `value` None is an explicit null that unsets it. `entry` is its ledger place."""
+    """One key gives one fact this value; None is an explicit null. `entry` is its place in the ledger."""
 
     document: Document
     path: Path
@@ -120,9 +120,7 @@ def _facts(reading: Reading, document: Document, path: Path, value: Plain, spec:
     entry = reading.note(document, path, value, specs[0].kind, "", spec.facts)
     for fact in specs:
         if value is None:
-            reading.said.setdefault(fact.name, []).append(
-                Said(document=document, path=path, value=None, entry=entry)
-            )
+            reading.said.setdefault(fact.name, []).append(Said(document=document, path=path, value=None, entry=entry))
             continue
         try:
             converted = _converted(value, spec, fact)
@@ -131,9 +129,7 @@ def _facts(reading: Reading, document: Document, path: Path, value: Plain, spec:
             message, fix = error.args
             reading.refuse(document, path, f"`{path_text(path)}` {message}", fix)
             break
-        reading.said.setdefault(fact.name, []).append(
-            Said(document=document, path=path, value=converted, entry=entry)
-        )
+        reading.said.setdefault(fact.name, []).append(Said(document=document, path=path, value=converted, entry=entry))
 
 
 def _converted(value: Plain, spec: KeySpec, fact: FactSpec) -> Value:
@@ -202,6 +198,3 @@ def _shown(value: Plain, spec: KeySpec) -> str:
 
 def _refuse_fix(name: str) -> str:
     return f"use a checkpoint without it, or remove `{name}` if it changes nothing"
-
-
-__all__ = ["Reading", "Said", "Scalar", "Value", "classify", "value_text"]

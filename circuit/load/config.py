@@ -45,7 +45,8 @@ def map_config(checkpoint: CheckpointTexts, library: Library) -> tuple[Facts, Le
     _rope(reading, document, values, factors)
     check(dict.fromkeys(reading.problems))
     assert not reading.failed, f"facts failed without a problem: {sorted(reading.failed)}"
-    return _facts(reading, values, layers), _ledger(reading, library)
+    facts = _facts(reading, values, layers)
+    return facts, _ledger(reading, library, facts)
 
 
 def _read_hf(checkpoint: HfTexts, library: Library) -> tuple[Document, Reading]:
@@ -60,9 +61,7 @@ def _read_hf(checkpoint: HfTexts, library: Library) -> tuple[Document, Reading]:
         classify(reading, read_json(checkpoint.generation_config), reading.config_map.generation)
     if checkpoint.quantization is not None:
         message = "quantized checkpoints of this kind are not supported yet"
-        reading.problems.append(
-            problem_at(checkpoint.quantization, 1, message, "use a checkpoint with float weights")
-        )
+        reading.problems.append(problem_at(checkpoint.quantization, 1, message, "use a checkpoint with float weights"))
     return document, reading
 
 
@@ -70,7 +69,9 @@ def _no_model_type(document: Document, name: Plain, known: tuple[str, ...]) -> P
     if name is None:
         message = "the file has no `model_type`"
     else:
-        message = f"`model_type` is {name!r}, which has no circuit" if isinstance(name, str) else "`model_type` is no name"
+        message = (
+            f"`model_type` is {name!r}, which has no circuit" if isinstance(name, str) else "`model_type` is no name"
+        )
     line = line_of(document, ("model_type",)) if "model_type" in document.data else 1
     return problem_at(document.source, line, message, f"use a checkpoint with one of: {listed(known)}")
 
@@ -88,7 +89,9 @@ def _read_gguf(checkpoint: GgufTexts, library: Library) -> tuple[Document, Readi
     found = model_types(library, "gguf")
     name = data.get("general.architecture")
     if not isinstance(name, str) or name not in found:
-        what = "has no `general.architecture`" if name is None else f"has the architecture {name!r}, which has no circuit"
+        what = (
+            "has no `general.architecture`" if name is None else f"has the architecture {name!r}, which has no circuit"
+        )
         fix = f"use a file with one of: {listed(found)}"
         raise LoadError(Problem(message=f"the file {what}", fix=fix, file=checkpoint.path))
     reading = Reading(config_map=load_config_map(found[name], name))
@@ -126,9 +129,7 @@ def _layers(reading: Reading, document: Document, values: dict[str, Value]) -> t
     return found
 
 
-def _rope(
-    reading: Reading, document: Document, values: dict[str, Value], factors: tuple[float, ...] | None
-) -> None:
+def _rope(reading: Reading, document: Document, values: dict[str, Value], factors: tuple[float, ...] | None) -> None:
     """Adds rotary_dim, inv_freq, rope_scale and attn_scale to `values`."""
     head_dim, kind = values.get("head_dim"), values.get("rope.kind")
     numbers = {
@@ -160,6 +161,20 @@ def _rope(
         reading.refuse(document, (), message, fix)
         return
     rope = frequencies(kind, rotary_dim, numbers, factors)
+    if factors is not None:
+        shown = f"[{len(factors)} values]"
+        reading.entries.append(
+            Entry(
+                file=document.source.path,
+                line=None,
+                key="rope factors",
+                value=shown,
+                kind="tensor",
+                became=("rope.factors",),
+                nodes=(),
+                why="a tensor of the file divides the frequencies one by one",
+            )
+        )
     for name in rope.unused:
         ignored(reading, _ROPE + name, "another key of the rope scaling decides the attention factor")
     values["rotary_dim"] = rotary_dim
@@ -171,7 +186,8 @@ def _rope(
 def _facts(reading: Reading, values: Mapping[str, Value], layers: tuple[str, ...]) -> Facts:
     kinds = {fact.name: fact.kind for fact in reading.config_map.facts} | {"rotary_dim": "dim"}
     context, stored = values["context"], values.get("format", "file")
-    assert isinstance(context, int) and isinstance(stored, str)
+    assert isinstance(context, int)
+    assert isinstance(stored, str)
     dims: list[tuple[str, int]] = []
     params: list[tuple[str, FactValue]] = []
     run: list[tuple[str, tuple[int, ...]]] = []
@@ -199,9 +215,10 @@ def _facts(reading: Reading, values: Mapping[str, Value], layers: tuple[str, ...
     )
 
 
-def _ledger(reading: Reading, library: Library) -> Ledger:
+def _ledger(reading: Reading, library: Library, facts: Facts) -> Ledger:
     config_map = reading.config_map
-    uses = fact_uses(load_circuit(library, config_map.arch))
+    off = frozenset(name for name, value in facts.dims if value == 0)
+    uses = fact_uses(load_circuit(library, config_map.arch), off)
     entries = []
     for entry in reading.entries:
         nodes = dict.fromkeys(use for fact in entry.became for name in _becomes(fact) for use in uses.get(name, ()))
@@ -212,6 +229,7 @@ def _ledger(reading: Reading, library: Library) -> Ledger:
         map_file=config_map.file,
         entries=tuple(entries),
         ignored_tensors=config_map.ignored_tensors,
+        uses=tuple(uses.items()),
     )
 
 
@@ -222,5 +240,3 @@ def _becomes(fact: str) -> tuple[str, ...]:
 
 
 _SCALE_ONLY = ("rope.attention_factor", "rope.mscale", "rope.mscale_all_dim")
-
-__all__ = ["Entry", "map_config"]

@@ -1,12 +1,18 @@
-"""Config-map TOML -> `ConfigMap`. Variants are laid over entry by entry: an entry of the variant replaces the whole entry."""
+"""Config-map TOML -> `ConfigMap`.
+
+Variants are laid over entry by entry: an entry of the variant replaces the whole entry.
+"""
 
 from collections.abc import Mapping
 from typing import Literal
 
+from pydantic import Field
+
 from circuit.errors import LoadError, Problem
-from circuit.load.config_map import Condition, ConfigMap, FactSpec, FactType, Given, KeySpec, LayerRule, Scalar
+from circuit.load.config_map import Condition, ConfigMap, FactSpec, FactType, Given, KeySpec, LayerRule
 from circuit.load.edge import FileShape, validated
 from circuit.load.inputs import Library, files_under
+from circuit.load.shapes import Schema
 from circuit.load.source import Document, Path, line_of
 from circuit.load.toml_text import read_toml
 from circuit.text import Source, check, listed, problem_at
@@ -16,7 +22,7 @@ _Scalar = bool | int | float | str
 
 class _Condition(FileShape):
     fact: str
-    values: list[_Scalar] = []
+    values: list[_Scalar] = Field(default_factory=list)
     given: bool = True
 
 
@@ -30,10 +36,11 @@ class _Fact(FileShape):
     if_tensor: str | None = None
     unless_tensor: str | None = None
     optional: bool = False
-    allowed: list[_Scalar] = []
+    allowed: list[_Scalar] = Field(default_factory=list)
     above: float | None = None
     divides: str | None = None
-    when: list[_Condition] = []
+    same_as: str | None = None
+    when: list[_Condition] = Field(default_factory=list)
     otherwise: Literal["ignore", "refuse"] = "refuse"
 
 
@@ -46,9 +53,9 @@ class _Key(FileShape):
     require: list[_Scalar | list[_Scalar]] | None = None
     why: str = ""
     object: str | None = None
-    values: dict[str, _Scalar] = {}
-    refused_values: dict[str, str] = {}
-    show: list[str] = []
+    values: dict[str, _Scalar] = Field(default_factory=dict)
+    refused_values: dict[str, str] = Field(default_factory=dict)
+    show: list[str] = Field(default_factory=list)
     null_unsets: bool = False
     length: bool = False
 
@@ -61,15 +68,15 @@ class _Layers(FileShape):
 
 
 class _Variant(FileShape):
-    dims: dict[str, _Fact] = {}
-    params: dict[str, _Fact] = {}
-    run: dict[str, _Fact] = {}
-    keys: dict[str, _Key] = {}
-    unpermute: dict[str, str] = {}
+    dims: dict[str, _Fact] = Field(default_factory=dict)
+    params: dict[str, _Fact] = Field(default_factory=dict)
+    run: dict[str, _Fact] = Field(default_factory=dict)
+    keys: dict[str, _Key] = Field(default_factory=dict)
+    unpermute: dict[str, str] = Field(default_factory=dict)
 
 
 class _File(FileShape):
-    schema_: Literal[1]
+    schema_: Schema
     arch: str
     reads: Literal["config.json", "gguf"]
     model_types: list[str]
@@ -78,12 +85,12 @@ class _File(FileShape):
     params: dict[str, _Fact]
     run: dict[str, _Fact]
     keys: dict[str, _Key]
-    objects: dict[str, dict[str, _Key]] = {}
-    generation: dict[str, _Key] = {}
+    objects: dict[str, dict[str, _Key]] = Field(default_factory=dict)
+    generation: dict[str, _Key] = Field(default_factory=dict)
     layers: _Layers
-    names: dict[str, str] = {}
-    ignored_tensors: dict[str, str] = {}
-    variant: dict[str, _Variant] = {}
+    names: dict[str, str] = Field(default_factory=dict)
+    ignored_tensors: dict[str, str] = Field(default_factory=dict)
+    variant: dict[str, _Variant] = Field(default_factory=dict)
 
 
 def model_types(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Source]:
@@ -149,13 +156,10 @@ def _files(library: Library, reads: Literal["config.json", "gguf"]) -> tuple[Sou
 
 
 def _shape(document: Document) -> _File:
-    data = {"schema_" if key == "schema" else key: value for key, value in document.data.items()}
-    return validated(Document(source=document.source, data=data, lines=document.lines), _File)
+    return validated(document, _File)
 
 
-def _fact(
-    shape: _File, model_type: str, name: str, kind: Literal["dim", "param", "run"], fact: _Fact
-) -> FactSpec:
+def _fact(shape: _File, model_type: str, name: str, kind: Literal["dim", "param", "run"], fact: _Fact) -> FactSpec:
     return FactSpec(
         name=name,
         kind=kind,
@@ -171,9 +175,8 @@ def _fact(
         allowed=tuple(fact.allowed),
         above=fact.above,
         divides=fact.divides,
-        when=tuple(
-            Condition(fact=each.fact, values=tuple(each.values), given=each.given) for each in fact.when
-        ),
+        same_as=fact.same_as,
+        when=tuple(Condition(fact=each.fact, values=tuple(each.values), given=each.given) for each in fact.when),
         otherwise=fact.otherwise,
     )
 
@@ -187,7 +190,10 @@ def _key(document: Document, path: Path, name: str, key: _Key, problems: list[Pr
         problems.append(problem_at(document.source, line_of(document, path), message, fix))
 
     if sum(chosen) != 1:
-        add(f"key `{name}` has {sum(chosen)} classes", "give it one of: dim, param, run, ignore, refuse, require, object")
+        add(
+            f"key `{name}` has {sum(chosen)} classes",
+            "give it one of: dim, param, run, ignore, refuse, require, object",
+        )
     if key.require is not None and not key.why:
         add(f"key `{name}` requires a value without saying why", "add `why = ...`")
     if key.ignore == "" or key.refuse == "":
@@ -217,7 +223,7 @@ def _reference_problems(document: Document, config_map: ConfigMap) -> list[Probl
     problems: list[Problem] = []
     before: list[str] = list(PRESET)
     for fact in config_map.facts:
-        tied = [fact.or_fact, *(fact.or_div or ()), *(condition.fact for condition in fact.when)]
+        tied = [fact.or_fact, fact.divides, fact.same_as, *(fact.or_div or ()), *(condition.fact for condition in fact.when)]
         for name in (name for name in tied if name is not None and name not in before):
             message = f"`{fact.name}` refers to `{name}`, which is not a fact above it"
             problems.append(_at_fact(document, fact.name, message, f"name one of: {listed(before)}"))
@@ -238,7 +244,9 @@ def _reference_problems(document: Document, config_map: ConfigMap) -> list[Probl
             for name in unknown:
                 message = f"key `{key.name}` gives `{name}`, which does not exist"
                 fix = "declare it under dims, params, run or objects"
-                problems.append(problem_at(document.source, line_of(document, (*table.split("."), key.name)), message, fix))
+                problems.append(
+                    problem_at(document.source, line_of(document, (*table.split("."), key.name)), message, fix)
+                )
     return problems
 
 
@@ -251,5 +259,3 @@ def _at_fact(document: Document, name: str, message: str, fix: str) -> Problem:
 
 PRESET: tuple[str, ...] = ("has_tensors",)
 """Facts that no file gives: whether the checkpoint's tensors are known."""
-
-__all__ = ["PRESET", "Scalar", "load_config_map", "model_types"]

@@ -26,13 +26,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All keys, in file order, then the absent ones. `ignored_tensors` are name patterns with the reason."""
+    """All keys, in file order, then the absent ones. `ignored_tensors` are name patterns with the reason.
+
+    `uses`: for each fact, the nodes that read it, as `attn.q`, or `attn.q.bias` where a param or a tensor does.
+    """
 
     arch: str
     model_type: str
     map_file: str
     entries: tuple[Entry, ...]
     ignored_tensors: tuple[tuple[str, str], ...]
+    uses: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def ledger_text(ledger: Ledger) -> str:

@@ -13,7 +13,7 @@ from circuit.text import problem_at
 def resolve(
     reading: Reading, document: Document, preset: Mapping[str, int], tensors: frozenset[str]
 ) -> dict[str, Value]:
-    """Every fact that the model has, by name. Problems and ledger entries go to `reading`; failed facts are left out."""
+    """Every fact that the model has, by name; failed ones are left out. Problems and ledger entries go to `reading`."""
     values: dict[str, Value] = dict(preset)
     for fact in reading.config_map.facts:
         if any(condition.fact in reading.failed for condition in fact.when):
@@ -74,7 +74,7 @@ def _unread(reading: Reading, fact: FactSpec, said: list[Said], unmet: Condition
 
 
 def _condition_text(value: object) -> str:
-    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, int) else str(value)
+    return str(value)
 
 
 def _said_value(reading: Reading, fact: FactSpec, said: list[Said]) -> Value | None:
@@ -113,9 +113,7 @@ def _absent_value(
     key = first_key(reading.config_map, fact.name) or fact.name
 
     def note(value: Value, kind: EntryKind, why: str) -> Value:
-        reading.entries.append(
-            _absent_entry(document, key, fact.name, value, kind, why)
-        )
+        reading.entries.append(_absent_entry(document, key, fact.name, value, kind, why))
         return value
 
     if fact.const is not None:
@@ -184,9 +182,7 @@ def _scalar(value: bool | int | float | str) -> int | float | str:
     return int(value) if isinstance(value, bool) else value
 
 
-def _legal(
-    reading: Reading, document: Document, fact: FactSpec, value: Value, values: Mapping[str, Value]
-) -> bool:
+def _legal(reading: Reading, document: Document, fact: FactSpec, value: Value, values: Mapping[str, Value]) -> bool:
     where, path, key = place_of(reading, document, fact.name)
     lowest = fact.above
     if lowest is None and fact.kind != "run" and fact.type in ("int", "float"):
@@ -201,6 +197,9 @@ def _legal(
         if isinstance(whole, int) and isinstance(value, int) and whole % value:
             other = place_of(reading, document, fact.divides)[2]
             problem = f"`{key}` {value} does not divide `{other}` {whole}", "correct one of the two"
+    elif fact.same_as is not None and fact.same_as in values and value != values[fact.same_as]:
+        other = place_of(reading, document, fact.same_as)[2]
+        problem = f"`{key}` is {value}, `{other}` is {values[fact.same_as]}", "only equal values are supported"
     if problem is None:
         return True
     reading.failed.add(fact.name)

@@ -26,9 +26,7 @@ class Rope:
     unused: tuple[str, ...]
 
 
-def frequencies(
-    kind: str, rotary_dim: int, numbers: Mapping[str, float], factors: tuple[float, ...] | None
-) -> Rope:
+def frequencies(kind: str, rotary_dim: int, numbers: Mapping[str, float], factors: tuple[float, ...] | None) -> Rope:
     """`numbers` are those of base, factor, original, low, high, beta_fast, beta_slow, truncate (0 or 1),
     attention_factor, mscale and mscale_all_dim that the kind has.
 

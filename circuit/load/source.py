@@ -1,9 +1,9 @@
-"""JSON and TOML texts as plain data, with the line on which each key is written. Every syntax problem names its line."""
+"""JSON and TOML texts as plain data, with the line on which each key is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from circuit.text import Source, problem_at
+from circuit.text import Source
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 """What a JSON or TOML text holds."""
@@ -39,6 +39,3 @@ def path_text(path: Path) -> str:
         else:
             text += f".{part}" if text else part
     return text
-
-
-__all__ = ["Document", "Path", "Plain", "Source", "line_of", "path_text", "problem_at"]

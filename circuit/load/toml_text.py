@@ -11,7 +11,8 @@ _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
 _PARTS = re.compile(_PART)
 _SKIP = re.compile(  # the pieces of a value: strings in their four forms, comments, brackets, the rest
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n|[^\s"\'#\[\]{}]+|[ \t\r]+',
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*'
+    r'|[\[{]|[\]}]|\n|[^\s"\'#\[\]{}]+|[ \t\r]+',
     re.DOTALL,
 )
 

@@ -63,9 +63,7 @@ def _weight(bind: BirBind) -> Weight:
     return Weight(name=bind.name, shape=bind.shape, format=bind.format, recipe=recipe, axes=bind.axes)
 
 
-def _unknown(
-    bir: Bir, edges: dict[str, int], weights: dict[str, int], states: dict[str, int]
-) -> Iterator[Problem]:
+def _unknown(bir: Bir, edges: dict[str, int], weights: dict[str, int], states: dict[str, int]) -> Iterator[Problem]:
     def problem(message: str) -> Problem:
         return Problem(message=message, fix="correct the block circuit")
 
@@ -82,7 +80,9 @@ def _unknown(
                 yield problem(f"the {kind} `{name}` is there twice")
             seen.add(name)
     for step in bir.steps:
-        yield from (problem(f"`{step.id}` reads the unknown edge `{name}`") for name in step.inputs if name not in edges)
+        yield from (
+            problem(f"`{step.id}` reads the unknown edge `{name}`") for name in step.inputs if name not in edges
+        )
         yield from (
             problem(f"`{step.id}` reads the unknown weight `{name}`") for name in step.weights if name not in weights
         )

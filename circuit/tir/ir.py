@@ -49,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """A tensor that nodes read: `shape` is (outputs, inputs) for a projection, (rows, dim) for a table, (dim,) for a vector.
+    """A tensor that nodes read; `shape`: (outputs, inputs) of a projection, (rows, dim) of a table, (dim,) of a vector.
 
     `format` is the checkpoint's storage format of every part of the recipe; "file" before the tensors are bound.
     `axes` are the sides of the shape as the circuit writes them ("heads*head_dim"): for messages, never for decisions.
@@ -95,8 +95,8 @@ class Tir:
     """An instance: a circuit with every number known. `nodes` are in execution order.
 
     `inputs` are edges that the step is given (token ids); `outputs` are edges that it must leave behind.
-    `context` is the longest sequence, in positions. `shares` are pairs of tensors, (a, b): no node reads a, and where the
-    checkpoint has it, its bytes must be those of b.
+    `context` is the longest sequence, in positions. `shares` are pairs of tensors, (a, b): no node reads a, and where
+    the checkpoint has it, its bytes must be those of b.
     """
 
     arch: str

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from circuit.errors import PlanError, Problem
 from circuit.formats import FORMATS
 from circuit.load.ops import OPS, SECTIONS, STATE_KINDS
-from circuit.tir.ir import Edge, Node, State, Tir, Value, Weight
 from circuit.text import listed
+from circuit.tir.ir import Edge, Node, State, Tir, Value, Weight
 
 
 def verify(tir: Tir) -> Tir:

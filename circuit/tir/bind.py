@@ -1,0 +1,140 @@
+"""The typed circuit against the tensors of a checkpoint: each is read once, or ignored with a reason, or refused."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from circuit.errors import LoadError, Problem
+from circuit.formats import FORMATS
+from circuit.load.inputs import TensorInfo
+from circuit.load.ledger import Ledger, keys_of
+from circuit.text import listed
+from circuit.tir.ir import Concat, Key, Recipe, Tir, Unpermute, Weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """`tir` with the formats of the file. The bytes of each pair in `equal` must be the same, which whoever reads the
+    file checks. `ignored` are the tensors that no node reads, with the reason, sorted by name."""
+
+    tir: Tir
+    equal: tuple[tuple[str, str], ...]
+    ignored: tuple[tuple[str, str], ...]
+
+
+def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
+    """Each weight with the format of its tensors; a LoadError with every tensor that is missing, surplus or wrong."""
+    problems: list[Problem] = []
+    by_name: dict[str, TensorInfo] = {}
+    for tensor in tensors:
+        if tensor.name in by_name:
+            problems.append(_problem(f"tensor `{tensor.name}` is there twice", "use an undamaged checkpoint"))
+        by_name[tensor.name] = tensor
+    reader_of: dict[str, Weight] = {}
+    for weight in tir.weights:
+        for key in keys_in(weight.recipe):
+            if key in reader_of:
+                message = f"tensor `{key}` is bound twice, by {reader_of[key].name} and {weight.name}"
+                problems.append(_problem(message, "bind it once in the circuit"))
+            reader_of[key] = weight
+    weights = []
+    for weight in tir.weights:
+        parts = [by_name[key] for key in keys_in(weight.recipe) if key in by_name]
+        missing = [key for key in keys_in(weight.recipe) if key not in by_name]
+        problems.extend(_missing(tir, ledger, weight, key) for key in missing)
+        if not missing:
+            problems.extend(_wrong(ledger, weight, parts))
+            weight = replace(weight, format=parts[0].format)
+        weights.append(weight)
+    equal = tuple(pair for pair in tir.shares if pair[0] in by_name)
+    ignored = []
+    for name in sorted(by_name):
+        if name in reader_of or any(name == shared for shared, _ in equal):
+            continue
+        why = next((why for pattern, why in ledger.ignored_tensors if fnmatchcase(name, pattern)), None)
+        if why is None:
+            problems.append(_surplus(tir, ledger, reader_of, name))
+        else:
+            ignored.append((name, why))
+    if problems:
+        raise LoadError(problems)
+    return Bound(tir=replace(tir, weights=tuple(weights)), equal=equal, ignored=tuple(ignored))
+
+
+def keys_in(recipe: Recipe) -> tuple[str, ...]:
+    """The tensors that the recipe reads, in order."""
+    match recipe:
+        case Key(key=key):
+            return (key,)
+        case Unpermute(of=of):
+            return keys_in(of)
+        case Concat(parts=parts):
+            return tuple(key for part in parts for key in keys_in(part))
+
+
+def _missing(tir: Tir, ledger: Ledger, weight: Weight, key: str) -> Problem:
+    node = next(node for node in tir.nodes if tir.weights.index(weight) in node.weights)
+    message = f"tensor `{key}` is missing; {node.id} reads it"
+    if weight.name.endswith(".bias"):
+        said = keys_of(ledger, _switches(ledger, node.block, node.id, "bias"))
+        return _problem(f"{message} because {_said(said)}", "correct the config, or add the tensor")
+    if node.role == "head":
+        said = keys_of(ledger, ("tied",))
+        fix = "correct the config if the head is the embedding table, or add the tensor"
+        return _problem(f"{message} because {_said(said)}", fix)
+    return _problem(message, "use a complete checkpoint")
+
+
+def _wrong(ledger: Ledger, weight: Weight, parts: list[TensorInfo]) -> Iterator[Problem]:
+    for part in parts:
+        if part.format not in FORMATS:
+            message = f"tensor `{part.name}` is stored as {part.format}, which is not supported"
+            yield _problem(message, f"use a checkpoint stored as one of: {listed(FORMATS)}")
+        elif part.format != parts[0].format:
+            message = (
+                f"tensors `{parts[0].name}` ({parts[0].format}) and `{part.name}` ({part.format}) differ in format"
+            )
+            yield _problem(message, "store them alike")
+        elif part.shape and part.shape[-1] % FORMATS[part.format].block:
+            message = (
+                f"tensor `{part.name}` has rows of {part.shape[-1]} values, which are not whole {part.format} blocks"
+            )
+            yield _problem(message, "use an undamaged checkpoint")
+    if len(parts) == 1 and parts[0].shape != weight.shape:
+        names = tuple(dict.fromkeys(name for axis in weight.axes for name in axis.replace("+", "*").split("*")))
+        said = keys_of(ledger, tuple(name.strip() for name in names))
+        message = f"tensor `{parts[0].name}` is {_sides(parts[0].shape)}; the config asks for {_sides(weight.shape)}"
+        if weight.axes:
+            message += f" = {' x '.join(weight.axes)} ({_said(said)})"
+        yield _problem(message, "correct the config, or use the checkpoint that belongs to it")
+
+
+def _surplus(tir: Tir, ledger: Ledger, reader_of: dict[str, Weight], name: str) -> Problem:
+    module, _, part = name.rpartition(".")
+    weight = reader_of.get(f"{module}.weight")
+    if part == "bias" and weight is not None:
+        node = next(node for node in tir.nodes if tir.weights.index(weight) in node.weights)
+        said = keys_of(ledger, _switches(ledger, node.block, node.id, "bias"))
+        if said:
+            message = f"tensor `{name}` is there, but {_said(said)} says {node.id} has no bias"
+            return _problem(message, "correct the config, or remove the tensor")
+    return _problem(f"tensor `{name}` is read by no node", f"classify it in {ledger.map_file}, or remove it")
+
+
+def _switches(ledger: Ledger, block: str, node_id: str, param: str) -> tuple[str, ...]:
+    """The facts that set `param` of this node: the ledger names nodes without their layer."""
+    template = block.rpartition(".")[2] + node_id.removeprefix(block)
+    use = f"{template}.{param}"
+    return tuple(fact for fact, uses in ledger.uses if use in uses)
+
+
+def _said(said: tuple[str, ...]) -> str:
+    return ", ".join(said) or "the model type"
+
+
+def _sides(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _problem(message: str, fix: str) -> Problem:
+    return Problem(message=message, fix=fix)
