@@ -1,7 +1,8 @@
 """The tokenizer inside a GGUF file: byte-level BPE ("gpt2") and SentencePiece-style BPE ("llama").
 
 What the keys mean, and their values where they are absent, follow llama.cpp (src/llama-vocab.cpp,
-llama_vocab::impl::load, as in llama-cpp-python 0.3.36); ids are equal to its ids.
+llama_vocab::impl::load, as in llama-cpp-python 0.3.36); ids are equal to its ids. One thing is not followed: it takes a
+token for a control token because of its text, as `</s>`; here only the file says what a token is.
 """
 
 import re
