@@ -80,7 +80,7 @@ class Program:
         self._arena = allocate(layout.arena_bytes, "the arena")
         self._states = [allocate(n_pages * room.page_words * 4, f"the cache {room.name}") for room in layout.states]
         self._inputs = {given.name: given for given in layout.inputs}
-        self._library = _opened(library)
+        self._library = open_library(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
         self._last: tuple[Step, int, int] | None = None
         self._team: int | None = self._library.met_open(n_threads)
@@ -180,7 +180,8 @@ class Program:
         return given
 
 
-def _opened(path: Path) -> ctypes.CDLL:
+def open_library(path: Path) -> ctypes.CDLL:
+    """The functions of a compiled program."""
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from circuit.bake.layout import PANEL
+from circuit.bake.manifest import build_manifest
 from circuit.lower.ir import Kernel
-from circuit.plan.ir import PAGE, Plan, StateAt, StepInput, Target
+from circuit.plan.ir import PAGE, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.tir.ir import State
 from circuit.uop.node import Param, toposort
 
@@ -68,10 +70,14 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All of it. `steps` are in the order of `met_args.plan`, `states` in that of `met_args.states`."""
+    """All of it. `steps` are in the order of `met_args.plan`, `states` in that of `met_args.states`.
+
+    `read_bytes` are the bytes of weights that a step of one row reads: not the tables that token ids pick rows of.
+    """
 
     context: int
     arena_bytes: int
+    read_bytes: int
     steps: tuple[Step, ...]
     inputs: tuple[Input, ...]
     states: tuple[Room, ...]
@@ -89,6 +95,7 @@ def layout(plans: tuple[Plan, ...]) -> Layout:
     return Layout(
         context=first.context,
         arena_bytes=max(plan.arena_bytes for plan in plans),
+        read_bytes=_read_bytes(first),
         steps=tuple(Step(mode=plan.mode, rows=plan.rows, outputs=_outputs(plan)) for plan in plans),
         inputs=tuple(inputs[name] for name in (*SCALARS, *ARRAYS) if name in inputs),
         states=tuple(
@@ -151,6 +158,15 @@ def _narrower(a: Input, b: Input) -> Input:
         lo=max((x for x in (a.lo, b.lo) if x is not None), default=None),
         hi=min((x for x in (a.hi, b.hi) if x is not None), default=None),
     )
+
+
+def _read_bytes(plan: Plan) -> int:
+    entries = build_manifest(plan.weights, PANEL).entries
+    read: set[int] = set()
+    for launch in plan.launches:
+        if StepInput(name="tokens") not in launch.targets:
+            read |= {target.weight for target in launch.targets if isinstance(target, WeightAt)}
+    return sum(entries[place].n_bytes for place in read)
 
 
 def _outputs(plan: Plan) -> tuple[Output, ...]:

@@ -9,10 +9,9 @@ from circuit.bake.manifest import build_manifest
 from circuit.emit.barriers import barriers_before
 from circuit.emit.layout import ARRAYS, SCALARS, slot_params
 from circuit.emit.runtime import RUNTIME
-from circuit.lower.ir import Kernel, Slot
+from circuit.lower.ir import Kernel
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
-from circuit.render.c import render_kernel
-from circuit.render.prelude import render_prelude
+from circuit.render.c import render_kernel, render_prelude
 
 SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
 
@@ -61,21 +60,17 @@ def _step(place: int, plan: Plan, names: dict[Kernel, str]) -> str:
             lines += ["  }"] * (section != "main")
             lines += [f"  if (s->section == {SECTIONS[launch.section]}) {{"] * (launch.section != "main")
             section = launch.section
+        indent = "  " if section == "main" else "    "
         if meets:
-            lines.append("  met_barrier(team);")
-        arguments = [
-            _address(plan, target, offsets)
-            for slot, target in sorted(zip(plan.kernels[launch.kernel].slots, launch.targets, strict=True), key=_number)
-            if slot.slot in params[launch.kernel]
-        ]
+            lines.append(f"{indent}met_barrier(team);")
+        slots = [slot.slot for slot in plan.kernels[launch.kernel].slots]
+        targets = dict(zip(slots, launch.targets, strict=True))
+        used = params[launch.kernel]
+        arguments = [_address(plan, targets[slot], offsets) if slot in used else "0" for slot in range(max(used) + 1)]
         call = f"{names[plan.kernels[launch.kernel]]}({', '.join([*arguments, 'team', 'tid', 'nt'])});"
-        lines.append(f"  {call} /* {' '.join(launch.members)} */")
+        lines.append(f"{indent}{call} /* {launch.rule}: {' '.join(launch.members)} */")
     lines += ["  }"] * (section != "main")
     return "\n".join([*lines, "}"])
-
-
-def _number(pair: tuple[Slot, Target]) -> int:
-    return pair[0].slot
 
 
 def _address(plan: Plan, target: Target, offsets: list[int]) -> str:
