@@ -81,7 +81,8 @@ class _Program:
         return self.tir.edges[edges[0]].rows
 
     def _open(self, rows: str) -> None:
-        count = param(self._slot("step", name=rows), DType.I32, (), rows, lo=1, hi=self.wiring.rows_hi)
+        fewest = 1 if rows == "n" else 0  # a prefill chunk before the last has no row that gets logits
+        count = param(self._slot("step", name=rows), DType.I32, (), rows, lo=fewest, hi=self.wiring.rows_hi)
         self.row = self.lowering.loop("row", count)
 
     def _close(self) -> None:

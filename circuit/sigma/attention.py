@@ -28,8 +28,8 @@ def page_words(heads: int, head_dim: int) -> int:
 
 
 def pages_of(context: int) -> int:
-    """Pages that a sequence of `context` positions takes: the row length of a page table."""
-    return -(-context // PAGE)
+    """The row length of a page table: pages of `context` positions, and one more that a loop's end may look up unused."""
+    return context // PAGE + 1
 
 
 def _place(use: Use, position: UOp, head: UOp, d: UOp) -> tuple[UOp, UOp]:
