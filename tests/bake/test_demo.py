@@ -1,0 +1,41 @@
+"""The demo model, where it was fetched: baked whole, read back to the byte, and opened again quickly."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circuit.bake.layout import PANEL
+from circuit.bake.manifest import build_manifest
+from circuit.tir.ir import Key, Weight
+from circuit_exec.bake import bake, entry_words
+from circuit_exec.cache import Cache, entry_path, user_cache
+from circuit_exec.checkpoint.decode import tensor_values
+from circuit_exec.checkpoint.open import open_checkpoint
+from circuit_exec.checkpoint.records import raw
+from circuit_exec.pack import unpack_panels
+
+
+@pytest.mark.slow
+def test_the_demo_model_bakes_to_its_own_bytes_and_opens_quickly(tmp_path: Path) -> None:
+    found = sorted(entry_path(user_cache(), "models", "smollm2").glob("*.gguf"))
+    if not found:
+        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    checkpoint = open_checkpoint(str(found[0]))
+    weights = [
+        Weight(name=t.name, shape=t.shape, format=t.format, recipe=Key(key=t.name)) for t in checkpoint.tensors.values()
+    ]
+    manifest = build_manifest(tuple(weights), PANEL)
+    baked = bake(manifest, checkpoint, Cache(root=tmp_path), lambda done, total: None)
+    for entry in manifest.entries:
+        words = entry_words(baked, entry)
+        if len(entry.shape) == 2:
+            rows, k = entry.shape
+            stored = unpack_panels(words, entry.format, (rows, k), PANEL).reshape(-1)
+            assert np.array_equal(stored, raw(checkpoint, entry.name)), entry.name
+        else:
+            assert np.array_equal(words.view("<f4"), tensor_values(checkpoint, entry.name)), entry.name
+    start = time.perf_counter()
+    assert bake(manifest, checkpoint, Cache(root=tmp_path), lambda done, total: None).note is None
+    assert time.perf_counter() - start < 0.3
