@@ -77,13 +77,12 @@ def definition(case: Case) -> Definition:
     return define(tir, Group(rule=case.op, family="test", numerics="reference", nodes=(1,)), wiring)
 
 
-def run(case: Case) -> list[F32]:
-    """The outputs, [rows, dim] each; a state's pool is changed in place."""
+def prepared(case: Case) -> tuple[Definition, dict[int, list[int | float]], dict[int, int | float]]:
+    """The definition, its buffers and its scalars, by slot."""
     made = definition(case)
     rows = case.rows or len(case.inputs[0])
-    buffers: dict[int, list[float]] = {}
-    scalars: dict[int, int] = {}
-    outputs: list[int] = []
+    buffers: dict[int, list[int | float]] = {}
+    scalars: dict[int, int | float] = {}
     step = dict(case.step or {})
     for slot in made.slots:
         match slot.kind:
@@ -91,7 +90,6 @@ def run(case: Case) -> list[F32]:
                 buffers[slot.slot] = case.inputs[slot.place].reshape(-1).tolist()
             case "out":
                 buffers[slot.slot] = [0.0] * (rows * slot.columns)
-                outputs.append(slot.slot)
             case "weight":
                 buffers[slot.slot] = _baked(case.weights[slot.place])
             case "state":
@@ -103,10 +101,17 @@ def run(case: Case) -> list[F32]:
                 buffers[slot.slot] = list(step[slot.name])
             case kind:
                 raise AssertionError(f"one op has no {kind}")
+    return made, buffers, scalars
+
+
+def run(case: Case) -> list[F32]:
+    """The outputs, [rows, dim] each; a state's pool is changed in place."""
+    made, buffers, scalars = prepared(case)
     evaluate(group(*made.effects), buffers, scalars)
+    kind = np.int32 if case.op in ("argmax", "sample") else np.float32
+    rows = case.rows or len(case.inputs[0])
     return [
-        np.array(buffers[slot], dtype=np.float32 if case.op not in ("argmax", "sample") else np.int32).reshape(rows, -1)
-        for slot in outputs
+        np.array(buffers[slot.slot], dtype=kind).reshape(rows, -1) for slot in made.slots if slot.kind == "out"
     ]
 
 
