@@ -1,0 +1,80 @@
+"""The text form of a layout, one line a thing; it reads back with `parse_layout`.
+
+    layout context 8192 arena 1310720 read 84934656
+    step decode 1 64
+    output head.logits m 49152 at 66048
+    input tokens 512 from 0 to 49151
+    state l0.kv 24576 words 87381 pages
+
+An output belongs to the step before it. `-` stands for a bound that is not there, and for the shape of a scalar.
+"""
+
+from circuit.emit.layout import Input, Layout, Output, Room, Step
+
+
+class LayoutError(ValueError):
+    """The text is not a layout."""
+
+
+def layout_text(layout: Layout) -> str:
+    """The text of a layout."""
+    lines = [f"layout context {layout.context} arena {layout.arena_bytes} read {layout.read_bytes}"]
+    for step in layout.steps:
+        lines.append(f"step {step.mode} {step.rows[0]} {step.rows[1]}")
+        lines += [f"output {o.edge} {o.rows} {o.columns} at {o.offset_bytes}" for o in step.outputs]
+    for given in layout.inputs:
+        shape = "x".join(str(dim) for dim in given.shape) or "-"
+        lines.append(f"input {given.name} {shape} from {_bound(given.lo)} to {_bound(given.hi)}")
+    lines += [f"state {room.name} {room.page_words} words {room.max_pages} pages" for room in layout.states]
+    return "\n".join(lines) + "\n"
+
+
+def parse_layout(text: str) -> Layout:
+    """The layout of a text; LayoutError for anything else."""
+    head: tuple[int, int, int] | None = None
+    steps: list[Step] = []
+    outputs: list[list[Output]] = []
+    inputs: list[Input] = []
+    states: list[Room] = []
+    for line in text.splitlines():
+        match line.split(" "):
+            case ["layout", "context", context, "arena", arena, "read", read] if head is None:
+                head = (_count(context), _count(arena), _count(read))
+            case ["step", mode, lo, hi]:
+                steps.append(Step(mode=mode, rows=(_count(lo), _count(hi)), outputs=()))
+                outputs.append([])
+            case ["output", edge, ("n" | "m") as rows, columns, "at", offset] if steps:
+                made = Output(edge=edge, rows=rows, columns=_count(columns), offset_bytes=_count(offset))
+                outputs[-1].append(made)
+            case ["input", name, shape, "from", lo, "to", hi]:
+                dims = () if shape == "-" else tuple(_count(dim) for dim in shape.split("x"))
+                inputs.append(Input(name=name, shape=dims, lo=_bound_of(lo), hi=_bound_of(hi)))
+            case ["state", name, words, "words", pages, "pages"]:
+                states.append(Room(name=name, page_words=_count(words), max_pages=_count(pages)))
+            case _:
+                raise LayoutError(f"`{line}` is no line of a layout")
+    if head is None:
+        raise LayoutError("the layout has no first line")
+    made_steps = zip(steps, outputs, strict=True)
+    return Layout(
+        context=head[0],
+        arena_bytes=head[1],
+        read_bytes=head[2],
+        steps=tuple(Step(mode=s.mode, rows=s.rows, outputs=tuple(o)) for s, o in made_steps),
+        inputs=tuple(inputs),
+        states=tuple(states),
+    )
+
+
+def _bound(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _bound_of(word: str) -> int | None:
+    return None if word == "-" else _count(word)
+
+
+def _count(word: str) -> int:
+    if not word.isdecimal():
+        raise LayoutError(f"`{word}` is no count")
+    return int(word)

@@ -1,0 +1,113 @@
+"""What running a model needs of its plan set, kept in the cache, so that a warm start plans nothing.
+
+The key covers everything that planning reads: the checkpoint's config or metadata, its table of tensors, the policy, the
+rules, the files under kernels/ and recipes/, and the compiler's own source. A damaged entry is planned again.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import circuit
+from circuit.bake.manifest import Manifest, manifest_text, parse
+from circuit.emit.layout import Layout
+from circuit.emit.layout_text import layout_text, parse_layout
+from circuit.errors import RunError
+from circuit.text import Source
+from circuit_exec.cache import Cache, entry_path, key_of, write_entry
+from circuit_exec.checkpoint.decode import rope_factors
+from circuit_exec.checkpoint.records import Checkpoint
+
+KIND = "planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan set without its plans: the C source, what it needs, and what the digests say of it.
+
+    `bytes_digest` is the part digest `bytes`, the same for all plans of the set; `digests` are (mode, digest).
+    """
+
+    source: str
+    layout: Layout
+    manifest: Manifest
+    bytes_digest: str
+    digests: tuple[tuple[str, str], ...]
+
+
+def planned(key: str, cache: Cache, make: Callable[[], Planned]) -> Planned:
+    """The entry of the cache, or what `make` makes. A cache that cannot be written costs the next start its time."""
+    path = entry_path(cache, KIND, f"{key}.json")
+    found = _read(path)
+    if found is not None:
+        return found
+    made = make()
+    with suppress(RunError):  # whoever must write the cache, to compile or to bake, reports it
+        write_entry(path, lambda file: _put(file.write, made))
+    return made
+
+
+def planning_key(
+    checkpoint: Checkpoint, library: tuple[Source, ...], policy: tuple[str, ...], rules: str, class_name: str
+) -> str:
+    """The key of everything that planning depends on."""
+    texts = [part for source in (*checkpoint.texts, *library) for part in (source.path, source.text)]
+    tensors = [f"{t.name} {t.format} {t.shape}" for t in checkpoint.tensors.values()]
+    factors = [factor.hex() for factor in rope_factors(checkpoint) or ()]
+    counted = (str(len(part)) for part in (texts, tensors, factors, policy))
+    head = _metadata_digest(checkpoint)
+    return key_of(
+        KIND, _code_digest(), checkpoint.path, head, *counted, *texts, *tensors, *factors, *policy, rules, class_name
+    )
+
+
+def _metadata_digest(checkpoint: Checkpoint) -> str:
+    """Of the bytes before the first tensor of a GGUF file; the texts and tables say it all for other checkpoints."""
+    if checkpoint.kind != "gguf":
+        return checkpoint.kind
+    file = checkpoint.files[checkpoint.path]
+    end = min((tensor.offset for tensor in checkpoint.tensors.values()), default=len(file.data))
+    return hashlib.sha256(file.data[:end].data).hexdigest()
+
+
+def _code_digest() -> str:
+    """Of the compiler itself: every source file of the package `circuit`."""
+    digest = hashlib.sha256()
+    for folder in sorted(circuit.__path__):
+        for path in sorted(Path(folder).rglob("*.py")):
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _put(write: Callable[[bytes], object], made: Planned) -> None:
+    fields = {
+        "source": made.source,
+        "layout": layout_text(made.layout),
+        "manifest": manifest_text(made.manifest),
+        "bytes": made.bytes_digest,
+        "digests": " ".join(f"{mode}={digest}" for mode, digest in made.digests),
+    }
+    body = json.dumps(fields).encode()
+    write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def _read(path: Path) -> Planned | None:
+    """The entry, or None where there is none or it is damaged."""
+    try:
+        head, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if head != hashlib.sha256(body).hexdigest().encode():
+        return None
+    fields: dict[str, str] = json.loads(body)
+    pairs = (pair.partition("=") for pair in fields["digests"].split(" "))
+    return Planned(
+        source=fields["source"],
+        layout=parse_layout(fields["layout"]),
+        manifest=parse(Source(path=str(path), text=fields["manifest"])),
+        bytes_digest=fields["bytes"],
+        digests=tuple((mode, digest) for mode, _, digest in pairs),
+    )
