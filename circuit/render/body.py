@@ -2,8 +2,9 @@
 
 Values are asked for by the effects that need them and are written where the nest says. What has been computed in an
 open block is not computed again. UPCAST ranges open no loop. The last UPCAST range of an END holds the lanes: a value
-that depends on it becomes one C variable a piece of 8 or 4 lanes. Every other UPCAST range is unrolled, in ascending
-order, by putting constants for it. In a REDUCE all work of one unrolled step comes before the next.
+that depends on it becomes one C variable a piece of 8 or 4 lanes (unless it fills local storage). Every other UPCAST
+range is unrolled, in ascending order, by putting constants for it. In a REDUCE all work of one unrolled step comes
+before the next.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from circuit.render.blocks import Block, Nest, Want, axis_of
 from circuit.render.expr import c_type, expression, iota, literal, memory_type, spread, step
 from circuit.render.lanes import Piece, pieces, storage
 from circuit.render.places import Place, place
-from circuit.render.unroll import Copies, unroll
+from circuit.render.unroll import Copies, fills_room, unroll
 from circuit.uop.node import (
     Axis,
     DType,
@@ -78,8 +79,9 @@ class Body:
         ups = tuple(r for r in ranges if axis_of(r) is Axis.UPCAST)
         rolled = tuple(r for r in ranges if axis_of(r) is not Axis.UPCAST)
         effect = node.src[0] if node.op is Op.END else node
-        self._lane = ups[-1] if ups else None
-        self._within(parent, rolled, lambda block: self._stores(block, effect, ups[:-1]))
+        vector = bool(ups) and not fills_room(effect, ups[-1])
+        self._lane = ups[-1] if vector else None
+        self._within(parent, rolled, lambda block: self._stores(block, effect, ups[:-1] if vector else ups))
         self._lane = outer
 
     def _within(self, parent: Block, ranges: Values, inner: Callable[[Block], None]) -> None:

@@ -8,7 +8,6 @@ vectors of them need the alignment of one element only.
 
 from circuit.render.lanes import WIDTHS
 
-
 _SCALAR = """\
 typedef float f32;
 typedef int i32;

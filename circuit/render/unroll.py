@@ -57,6 +57,11 @@ def unroll(values: tuple[UOp, ...], ranges: tuple[UOp, ...], copies: Copies) -> 
     return [copy[: len(values)] for copy in found]
 
 
+def fills_room(effect: UOp, r: UOp) -> bool:
+    """Whether local storage holds something else at every place of a range, so that lanes cannot share it."""
+    return any(n.op is Op.AFTER and r in _written(n) for n in toposort(effect))
+
+
 def _written(node: UOp) -> frozenset[UOp]:
     """The free ranges of the effects that fill local storage; none for storage that all see."""
     if local_room(node) is None:

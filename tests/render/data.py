@@ -1,4 +1,4 @@
-"""Numbers that find mistakes: ordinary ones, and now and then a zero, an infinity, a NaN, a denormal, a power of two."""
+"""Numbers that find mistakes: ordinary ones, and some zeros, infinities, NaNs, denormals and powers of two."""
 
 import random
 

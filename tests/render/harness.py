@@ -15,6 +15,7 @@ from circuit.uop.node import DType, Op, Param, UOp, toposort
 from circuit.uop.scalar import Value
 
 FLAGS = ("-std=gnu11", "-O2", "-march=native", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
+QUICK = ("-O1", *(flag for flag in FLAGS if flag != "-O2"))
 Effects = tuple[UOp, ...]
 Buffers = dict[int, list[Value]]
 Scalars = dict[int, Value]

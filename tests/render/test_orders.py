@@ -1,13 +1,11 @@
 """Reductions of every order and size: the C of a kernel gives what the evaluator gives for the REDUCE as stated."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from circuit.uop.build import end, i32, index, load, loop, mulacc, param, reduce, store
-from circuit.uop.node import DType, UOp
-from circuit.uop.orders import expand_orders
+from circuit.uop.build import end, index, load, loop, param, reduce, store
+from circuit.uop.node import DType
 from tests.render.data import numbers
 from tests.render.harness import Effects, Library, compile_kernels, expected, same
 
