@@ -71,8 +71,8 @@ def _step(machine: _Machine, node: UOp) -> Step | None:
             return None
         case Op.PARAM | Op.BUFFER | Op.ALLOC | Op.AFTER | Op.BARRIER | Op.RANGE:
             return None
-        case Op.STACK if node.shape == ():
-            return None
+        case Op.STACK if node.shape == () or all(part.op is Op.CONST for part in node.src):
+            return None  # a group of effects, or a table
         case Op.INDEX:
             return _index(machine, node)
         case Op.LOAD:
