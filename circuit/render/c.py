@@ -2,8 +2,8 @@
 
     static void NAME(f32m *p0, const u32m *p1, i32 s2, met_team *team, i32 tid, i32 nt)
 
-One argument a parameter, by slot: `p<slot>` an array, const where the kernel does not store to it, `s<slot>` a scalar; a
-slot below the last that the kernel does not use is `const void *`. Then the team that barriers are of (met_barrier of
+One argument a parameter, by slot: `p<slot>` an array, const where the kernel does not store to it, `s<slot>` a scalar;
+a slot below the last that the kernel does not use is `const void *`. Then the team that barriers are of (met_barrier of
 the prelude; NULL will do where a kernel has none), this thread's number and the number of threads; every thread calls
 the function once. Arrays may be the same memory where the kernel allows it: nothing is `restrict`. An array may be
 aligned to 4 bytes only.

@@ -58,9 +58,9 @@ typedef u32 u32x@W __attribute__((vector_size(@B)));
 typedef f32 f32x@Wm __attribute__((vector_size(@B), aligned(4), may_alias));
 typedef i32 i32x@Wm __attribute__((vector_size(@B), aligned(4), may_alias));
 typedef u32 u32x@Wm __attribute__((vector_size(@B), aligned(4), may_alias));
-MET_INLINE f32x@W met_all_f32x@W(f32 x) { f32x@W v; for (int l = 0; l < @W; l++) v[l] = x; return v; }
-MET_INLINE i32x@W met_all_i32x@W(i32 x) { i32x@W v; for (int l = 0; l < @W; l++) v[l] = x; return v; }
-MET_INLINE u32x@W met_all_u32x@W(u32 x) { u32x@W v; for (int l = 0; l < @W; l++) v[l] = x; return v; }
+MET_INLINE f32x@W met_all_f32x@W(f32 x) { return (f32x@W){@X}; }
+MET_INLINE i32x@W met_all_i32x@W(i32 x) { return (i32x@W){@X}; }
+MET_INLINE u32x@W met_all_u32x@W(u32 x) { return (u32x@W){@X}; }
 MET_INLINE i32x@W met_mod_i32x@W(i32x@W a, i32x@W b) {
   for (int l = 0; l < @W; l++) a[l] = met_mod_i32(a[l], b[l]);
   return a;
@@ -90,7 +90,7 @@ MET_INLINE i32x@W met_i32x@W_of_f32(f32x@W x) {
   return whole | (over & 0x7fffffff) | (under & (-0x7fffffff - 1));
 }
 MET_INLINE u32x@W met_u32x@W_of_f32(f32x@W x) {
-  u32x@W v;
+  u32x@W v = {0};
   for (int l = 0; l < @W; l++) v[l] = met_u32_of_f32(x[l]);
   return v;
 }
@@ -128,4 +128,6 @@ MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { for (int l = 0; l < @W; l++) x[l]
 )
 _FAST = {w: _FMA.replace("@W", str(w)).replace("@S", "256" if w == 8 else "") for w in WIDTHS}
 
-PRELUDE = _SCALAR + "".join(_VECTOR.replace("@W", str(w)).replace("@B", str(4 * w)) + _FAST[w] for w in WIDTHS)
+PRELUDE = _SCALAR + "".join(
+    _VECTOR.replace("@W", str(w)).replace("@B", str(4 * w)).replace("@X", ", ".join("x" * w)) + _FAST[w] for w in WIDTHS
+)

@@ -26,7 +26,7 @@ from circuit.uop.build import (
     where,
 )
 from circuit.uop.node import DType, UOp
-from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast
+from circuit.uop.schedule import Schedule, Split, Step, Thread, Upcast
 from circuit.uop.simplify import simplify
 from tests.render.data import integers, numbers
 from tests.render.harness import Buffers, Effects, Scalars
