@@ -1,7 +1,7 @@
 """What running a model needs of its plan set, kept in the cache, so that a warm start plans nothing.
 
-The key covers everything that planning reads: the checkpoint's config or metadata, its table of tensors, the policy, the
-rules, the files under kernels/ and recipes/, and the compiler's own source. A damaged entry is planned again.
+The key covers everything that planning reads: the checkpoint's config or metadata, its table of tensors, the policy,
+the rules, the files under kernels/ and recipes/, and the compiler's own source. A damaged entry is planned again.
 """
 
 import hashlib
@@ -59,9 +59,7 @@ def planning_key(
     factors = [factor.hex() for factor in rope_factors(checkpoint) or ()]
     counted = (str(len(part)) for part in (texts, tensors, factors, policy))
     head = _metadata_digest(checkpoint)
-    return key_of(
-        KIND, _code_digest(), checkpoint.path, head, *counted, *texts, *tensors, *factors, *policy, rules, class_name
-    )
+    return key_of(KIND, _code_digest(), head, *counted, *texts, *tensors, *factors, *policy, rules, class_name)
 
 
 def _metadata_digest(checkpoint: Checkpoint) -> str:
