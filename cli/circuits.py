@@ -1,0 +1,167 @@
+"""`met circuit`: what became of a config, and what a model compiles to. Needs no weights."""
+
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Literal, assert_never
+
+import typer
+
+from circuit.errors import PlanError, Problem
+from cli.models import ModelArgument, model_path
+from cli.options import JsonOption, PolicyOption, RulesOption
+
+if TYPE_CHECKING:
+    from circuit.load.inputs import CheckpointTexts
+    from circuit.pipeline import Goal, Stage
+    from circuit.plan.ir import Plan
+
+app = typer.Typer(help="See what a model compiles to; needs no weights.", no_args_is_help=True, rich_markup_mode=None)
+
+MAP_EXAMPLES = """Examples:
+
+\b
+  met circuit map smollm2
+  met circuit map config.json --json
+"""
+SHOW_EXAMPLES = """Examples:
+
+\b
+  met circuit show smollm2
+  met circuit show config.json --mode prefill --rows 1-512
+  met circuit show config.json --stage tir
+  met circuit show config.json --json --policy parity=portable
+"""
+
+
+StageName = Literal["bir", "tir", "groups", "plan", "source"]
+Mode = Literal["decode", "prefill"]
+
+
+@app.command("map", epilog=MAP_EXAMPLES)
+def map_(model: ModelArgument, as_json: JsonOption = False) -> None:
+    """Print what became of every key of a config: used, ignored because, or absent with its default."""
+    from circuit.load.config import map_config
+    from circuit.load.ledger import ledger_json, ledger_text
+    from circuit_exec.library import library
+
+    _, ledger = map_config(_texts(model), library())
+    print((ledger_json if as_json else ledger_text)(ledger), end="")
+
+
+@app.command("show", epilog=SHOW_EXAMPLES)
+def show(
+    model: ModelArgument,
+    hardware_class: Annotated[str, typer.Option("--class", metavar="C", help="The hardware class.")] = "cpu",
+    mode: Annotated[
+        Mode | None, typer.Option("--mode", show_default="decode; both for source", help="What the step does.")
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="LO-HI", show_default="the class's", help="The step's rows.")
+    ] = None,
+    stage: Annotated[StageName, typer.Option("--stage", help="The stage to print.")] = "plan",
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Print each launch; layers that are the same unfolded.")
+    ] = False,
+    as_json: JsonOption = False,
+    policy: PolicyOption = None,
+    rules: RulesOption = "all",
+) -> None:
+    """Print a stage of the compiler: circuit, ops, groups, the plan with its digest, or the C source."""
+    from circuit.pipeline import Goal
+
+    _check_options(stage, expand, as_json)
+    span = None if rows is None else _rows(rows)
+    modes = [mode] if mode is not None else ["decode", "prefill"] if stage == "source" else ["decode"]
+    goal = Goal(
+        hardware_class=hardware_class,
+        choices=tuple(policy or ()),
+        rules=rules,
+        steps=tuple((each, span) for each in modes),
+    )
+    texts = _texts(model)
+    match stage:
+        case "plan" if as_json:
+            print(_plans_json(_plans(texts, goal)), end="")
+        case "plan":
+            from circuit.plan.text import plan_text, unfolded_text
+
+            print("\n".join(map(unfolded_text if expand else plan_text, _plans(texts, goal))), end="")
+        case "source":
+            from circuit.emit.program import emit_program
+
+            print(emit_program(_plans(texts, goal)), end="")
+        case "bir" | "tir" | "groups":
+            print(_text(_result(texts, goal, stage)), end="")
+        case _:
+            assert_never(stage)
+
+
+def _check_options(stage: StageName, expand: bool, as_json: bool) -> None:
+    """Refuses what would have no effect."""
+    for option, given in (("--expand", expand), ("--json", as_json)):
+        if given and stage != "plan":
+            message = f"{option} is for the plan, not for --stage {stage}"
+            raise PlanError(Problem(message=message, fix=f"leave out {option} or --stage"))
+    if expand and as_json:
+        raise PlanError(Problem(message="--json prints every launch already", fix="leave out --expand"))
+
+
+def _rows(text: str) -> tuple[int, int]:
+    """LO-HI, or one number for both."""
+    found = re.fullmatch(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?", text)
+    lo, hi = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if lo > hi:
+        raise PlanError(Problem(message=f"--rows {text} is no range", fix="give LO-HI, as in --rows 1-64"))
+    return lo, hi
+
+
+def _texts(model: str) -> "CheckpointTexts":
+    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.texts import checkpoint_texts
+
+    return checkpoint_texts(open_checkpoint(model_path(model)))
+
+
+def _result(texts: "CheckpointTexts", goal: "Goal", name: str) -> "Stage":
+    """Runs the stages up to the one that is asked for."""
+    from circuit.pipeline import stages
+    from circuit_exec.library import library
+
+    return next(result for stage, result in stages(texts, library(), goal) if stage == name)
+
+
+def _plans(texts: "CheckpointTexts", goal: "Goal") -> "tuple[Plan, ...]":
+    from circuit.pipeline import PlanSet
+
+    result = _result(texts, goal, "plan")
+    assert isinstance(result, PlanSet), result
+    return result.plans
+
+
+def _text(result: "Stage") -> str:
+    from circuit.front.bir import Bir
+    from circuit.front.text import bir_text
+    from circuit.lower.text import groups_text
+    from circuit.pipeline import GroupedSet
+    from circuit.tir.bind import Bound
+    from circuit.tir.text import tir_text
+
+    match result:
+        case Bir():
+            return bir_text(result)
+        case Bound():
+            return tir_text(result.tir)
+        case GroupedSet():
+            parts = [(f"{each.mode}, rows {each.rows[0]}-{each.rows[1]}", each.groups) for each in result.sets]
+            return "\n".join(f"{head}\n{groups_text(result.tir, groups)}" for head, groups in parts)
+        case _:
+            raise AssertionError(f"{result} has no text of its own")
+
+
+def _plans_json(plans: "tuple[Plan, ...]") -> str:
+    """The plan as one object; where the rows are split into several plans, an object with all of them."""
+    from circuit.plan.as_json import plan_json, plan_object
+
+    if len(plans) == 1:
+        return plan_json(plans[0])
+    return json.dumps({"plans": [plan_object(plan) for plan in plans]}, indent=1) + "\n"

@@ -1,0 +1,99 @@
+"""`met logits`: the logits of every position of a token list, and their hash, so that anyone can compare bytes."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circuit.errors import LoadError, Problem, RunError
+from cli.models import ModelArgument
+from cli.options import ChunkOption, PolicyOption, RulesOption, ThreadsOption
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from circuit.text import Source
+
+EXAMPLES = """Examples:
+
+\b
+  echo 1 2 3 4 > ids.txt
+  met logits smollm2 --tokens ids.txt --out logits.npy
+  met logits smollm2 --tokens ids.txt --out again.npy --threads 1 --chunk 1 --rules reference
+"""
+
+
+def logits(
+    model: ModelArgument,
+    tokens: Annotated[
+        Path, typer.Option("--tokens", metavar="FILE", help="Token ids: white space, commas, or a JSON list.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.npy", help="Where the logits go, as float32.")],
+    threads: ThreadsOption = None,
+    chunk: ChunkOption = None,
+    rules: RulesOption = "all",
+    policy: PolicyOption = None,
+) -> None:
+    """Write the logits of a token list, print their hash.
+
+    The file holds float32 [positions, vocabulary]; equal hashes (SHA-256) are equal bytes.
+    """
+    from cli.loading import loaded
+    from cli.tokens import parse_tokens
+
+    ids = parse_tokens(_read(tokens))
+    _check_writable(out)
+    from circuit_exec.logits import all_logits, logits_hash
+
+    with loaded(model, threads, rules, policy) as ready:
+        rows = ready.program.max_rows("prefill") if chunk is None else chunk
+        found = all_logits(ready.program, ready.pages, ids, rows)
+    _write(out, found)
+    print(f"{logits_hash(found)}  {found.shape[0]} x {found.shape[1]} float32")
+
+
+def _read(path: Path) -> "Source":
+    from circuit.text import Source
+
+    try:
+        return Source(path=str(path), text=path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LoadError(
+            _problem(path, f"the token file cannot be read: {_reason(error)}", "give a file of token ids")
+        ) from error
+    except UnicodeDecodeError as error:
+        raise LoadError(_problem(path, "the token file is not text", "give a text file of token ids")) from error
+
+
+def _check_writable(path: Path) -> None:
+    """Refuses early what would fail after the work."""
+    if path.suffix != ".npy":
+        raise LoadError(_problem(path, "the output is a NumPy file", "give --out a name that ends in .npy"))
+    if not path.parent.is_dir():
+        raise LoadError(_problem(path, "the folder of the output does not exist", f"make it: mkdir -p {path.parent}"))
+
+
+def _write(path: Path, values: "NDArray[np.float32]") -> None:
+    """The whole file or none: it is written beside its place and renamed."""
+    import numpy as np
+
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("xb") as file:
+            np.save(file, values)
+        os.replace(beside, path)
+    except OSError as error:
+        fix = "make room, or give --out a place that can be written"
+        raise RunError(_problem(path, f"the logits cannot be written: {_reason(error)}", fix)) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _problem(path: Path, message: str, fix: str) -> Problem:
+    return Problem(message=message, fix=fix, file=str(path))
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
