@@ -121,6 +121,11 @@ def _environment(template: ChatTemplate, today: date | None) -> "Environment":
             return caller()
 
     class GuardedNamespace(Namespace):
+        def __init__(self, /, *pairs: Mapping[str, object], **named: object) -> None:
+            super().__init__()
+            for name, value in dict(*pairs, **named).items():
+                self[name] = value
+
         def __setitem__(self, name: str, value: object) -> None:
             if name.startswith("_"):
                 raise SecurityError(f"a namespace cannot store the name {name}")

@@ -41,7 +41,8 @@ def tokenizer_of_folder(folder: str, read: Read) -> Tokenizer:
     named = _named(config, config_file)
     stops = tuple(_id_of(backend, named[name], name, config_file) for name in ("eos_token",) if name in named)
     bos = _id_of(backend, named["bos_token"], "bos_token", config_file) if "bos_token" in named else None
-    bos_id, adds_bos = _beginning(backend, config, config_file, main.path, bos)
+    plain_problem = _plain_problem(backend, config, config_file, main.path, bos)
+    added = _added(backend)
     piece, strips_space = _pieces(backend, main.path)
     return Tokenizer(
         file=main.path,
@@ -49,8 +50,9 @@ def tokenizer_of_folder(folder: str, read: Read) -> Tokenizer:
         segment=lambda text: list(backend.encode(text, add_special_tokens=False).ids),
         piece=piece,
         strips_space=strips_space,
-        bos_id=bos_id,
-        adds_bos=adds_bos,
+        bos_id=bos if bos is not None or not added else added[0],
+        adds_bos=bool(added),
+        plain_problem=plain_problem,
         stop_ids=stops,
         named=named,
         template=_template(config, config_file, read(TEMPLATE)),
@@ -122,34 +124,36 @@ def _id_of(backend: "Backend", token: str, name: str, file: str) -> int:
     return id
 
 
-def _beginning(
-    backend: "Backend", config: Mapping[str, object], config_file: str, main_file: str, bos: int | None
-) -> tuple[int | None, bool]:
-    """The beginning-of-text id and whether a plain text gets it.
+def _added(backend: "Backend") -> tuple[int, ...]:
+    """What the post-processor of tokenizer.json puts around a text."""
+    return tuple(backend.encode("", add_special_tokens=True).ids)
 
-    add_bos_token decides where it is written, else the post-processor of tokenizer.json. Source: TokenizersBackend in
-    transformers 5.24.0, tokenization_utils_tokenizers.py, which replaces the post-processor when the key is there.
+
+def _plain_problem(
+    backend: "Backend", config: Mapping[str, object], config_file: str, main_file: str, bos: int | None
+) -> Problem | None:
+    """Why it is unknown what belongs around a plain text, if it is.
+
+    transformers 4 obeyed add_bos_token and add_eos_token. transformers 5.24.0 drops both and obeys the post-processor
+    of tokenizer.json (tokenization_utils_base.py). So a folder where they differ has two readings.
     """
-    if _flag(config, "add_eos_token", config_file):
-        _refuse(
-            config_file,
-            "add_eos_token is true, but a prompt that ends with the end of text cannot be continued",
-            "set it to false",
+    added = _added(backend)
+    if len(added) > 1 or (added and bos is not None and added != (bos,)):
+        tokens = " ".join(backend.id_to_token(id) or "?" for id in added)
+        return Problem(
+            message=f"post_processor: puts {tokens} around a text, which is not its beginning alone",
+            fix="correct the post_processor, or use the chat template",
+            file=main_file,
         )
-    added = list(backend.encode("", add_special_tokens=True).ids)
-    said = _flag(config, "add_bos_token", config_file)
-    if said is None:
-        if len(added) > 1 or (added and bos is not None and added != [bos]):
-            tokens = " ".join(backend.id_to_token(id) or "?" for id in added)
-            _refuse(
-                main_file,
-                f"post_processor: puts {tokens} around a text, which is more than its beginning",
-                f"write add_bos_token and add_eos_token = false into {CONFIG}",
+    for name, does in (("add_bos_token", bool(added)), ("add_eos_token", False)):
+        said = _flag(config, name, config_file)
+        if said is not None and said != does:
+            return Problem(
+                message=f"{name} is {str(said).lower()}, but the post_processor of {TOKENIZER} does the opposite",
+                fix=f"set {name} to {str(does).lower()}, correct the post_processor, or use the chat template",
+                file=config_file,
             )
-        return (added[0], True) if added else (bos, False)
-    if said and bos is None:
-        _refuse(config_file, "add_bos_token is true, but there is no bos_token", "add bos_token, or set it to false")
-    return bos, said
+    return None
 
 
 def _flag(config: Mapping[str, object], name: str, file: str) -> bool | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from circuit.errors import Problem
 from circuit_exec.text import gguf_keys as gguf
 from circuit_exec.text.byte_level import CHARACTER_OF, bytes_of
 from circuit_exec.text.chat import ChatTemplate
@@ -97,10 +98,11 @@ def _byte_level_segmenter(keys: Keys, pre: PreTokenizer, vocabulary: _Vocabulary
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split
 
+    merges = _merges(keys)
     try:
-        model = BPE(vocab=vocabulary.id_of, merges=_merges(keys), ignore_merges=pre.whole_words)
+        model = BPE(vocab=vocabulary.id_of, merges=merges, ignore_merges=pre.whole_words)
     except Exception as error:  # the package raises nothing narrower
-        refuse(keys, f"key {gguf.MERGES}: {str(error).lower()}", "convert the model again")
+        refuse(keys, f"key {gguf.MERGES}: does not fit {gguf.TOKENS}: {error}", "convert the model again")
     splits: list[ByteLevel | Digits | Split] = [
         Digits(individual_digits=True) if pattern == r"\p{N}" else Split(Regex(pattern), "isolated")
         for pattern in pre.patterns
@@ -230,12 +232,11 @@ def _tokenizer(
         refuse(
             keys, f"key {gguf.BOS} is missing, but every text begins with it", f"add {gguf.BOS} with gguf-new-metadata"
         )
-    if gguf.flag(keys, gguf.ADD_EOS):
-        refuse(
-            keys,
-            f"key {gguf.ADD_EOS}: is true, but a prompt that ends with the end of text cannot be continued",
-            f"set {gguf.ADD_EOS} to false with gguf-set-metadata",
-        )
+    ends = Problem(
+        message=f"key {gguf.ADD_EOS}: is true, but a prompt that ends with the end of text cannot be continued",
+        fix=f"set {gguf.ADD_EOS} to false with gguf-set-metadata",
+        file=keys.file,
+    )
     named = {"bos_token": gguf.BOS, "eos_token": gguf.EOS, "unk_token": gguf.UNKNOWN, "pad_token": gguf.PADDING}
     ids = {name: gguf.token_id(keys, key, len(tokens)) for name, key in named.items()}
     template = gguf.text(keys, gguf.TEMPLATE)
@@ -247,6 +248,7 @@ def _tokenizer(
         strips_space=strips_space,
         bos_id=bos,
         adds_bos=adds_bos,
+        plain_problem=ends if gguf.flag(keys, gguf.ADD_EOS) else None,
         stop_ids=_stop_ids(keys, vocabulary),
         named={name: tokens[id] for name, id in ids.items() if id is not None},
         template=None if template is None else ChatTemplate(text=template, file=keys.file, key=gguf.TEMPLATE),

@@ -14,6 +14,7 @@ class Tokenizer:
     `segment` gives the ids of a text in which control tokens are recognized; it adds nothing around them.
     `piece` gives the bytes of an id as part of a text, empty for a control token. `strips_space` says that decoding a
     text from its start drops the one space that `segment` put there. `named` has the texts of bos_token, eos_token, …
+    `plain_problem` says why it is unknown what belongs around a plain text; a chat template writes that itself.
     """
 
     file: str
@@ -23,6 +24,7 @@ class Tokenizer:
     strips_space: bool
     bos_id: int | None
     adds_bos: bool
+    plain_problem: Problem | None
     stop_ids: tuple[int, ...]
     named: Mapping[str, str]
     template: ChatTemplate | None
@@ -44,6 +46,8 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
     """The ids of a plain text from its beginning: with the beginning-of-text token where the tokenizer adds one."""
+    if tokenizer.plain_problem is not None:
+        raise LoadError(tokenizer.plain_problem)
     ids = encode(tokenizer, text)
     if not tokenizer.adds_bos:
         return ids

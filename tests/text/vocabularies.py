@@ -1,6 +1,7 @@
 """Small vocabularies for tests, as GGUF metadata and as folders."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer
@@ -22,6 +23,7 @@ CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CORPUS = (
     "The quick brown fox counted 12 foxes, 123 hens and 1234567 eggs; it's more than 10 000.\n\n  They'll   see.\n",
     "def f(x):\n    return x ** 2  # 2024-11-29\n\tif x == 10: pass\r\n",
+    "12 12 123 123 2024 2024 2024",
     "Ein naïver Satz über 30 Straßen, Москва 2020, 日本語の文章, 👍🏽 और हिन्दी १२३.\n",
 )
 
@@ -92,7 +94,7 @@ def gguf_error(metadata: Metadata) -> str:
     raise AssertionError("the metadata was accepted")
 
 
-def write_folder(folder: Path, tokenizer: Tokenizer, config: dict[str, object]) -> Path:
+def write_folder(folder: Path, tokenizer: Tokenizer, config: Mapping[str, object]) -> Path:
     """tokenizer.json and tokenizer_config.json; control tokens are marked as special."""
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in CONTROLS])
     tokenizer.save(str(folder / "tokenizer.json"))
