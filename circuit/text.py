@@ -22,7 +22,7 @@ def excerpt(source: Source, line: int | None) -> str | None:
     """The text of line `line` (from 1) for an error message, stripped; None where there is none."""
     if line is None:
         return None
-    lines = source.text.splitlines()
+    lines = source.text.split("\n")
     return lines[line - 1].strip()[:120] if 0 < line <= len(lines) else None
 
 

@@ -23,7 +23,7 @@ def parse_bir(source: Source) -> Bir:
     """The block circuit of a text; a LoadError that names each line that does not parse."""
     reader = _Reader(source=source)
     problems = []
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         try:
             reader.line(words(line))
         except (ValueError, IndexError, KeyError) as error:

@@ -96,7 +96,8 @@ def _key(reading: Reading, document: Document, path: Path, value: Plain, spec: K
     elif spec.ignore is not None:
         reading.note(document, path, value, "ignore", spec.ignore)
     elif spec.refuse is not None:
-        reading.refuse(document, path, f"`{name}` is refused{_shown(value, spec)}: {spec.refuse}", _refuse_fix(name))
+        message = f"`{name}` is refused{_shown(value, spec)}: {spec.refuse}"
+        reading.refuse(document, path, message, spec.fix or _refuse_fix(name))
         reading.failed.update(spec.facts)
     elif spec.object is not None:
         if isinstance(value, dict):
@@ -169,14 +170,14 @@ def _converted(value: Plain, spec: KeySpec, fact: FactSpec) -> Value:
 
 
 def _renamed(value: Plain, spec: KeySpec) -> str:
-    for refused, why in spec.refused_values:
-        if value == refused:
-            raise ValueError(f"is {value_text(value)}, which is refused: {why}", _refuse_fix(spec.name))
     for theirs, ours in spec.values:
         if value == theirs and isinstance(ours, str):
             return ours
-    known = listed(theirs for theirs, _ in spec.values)
-    raise ValueError(f"is {value_text(value)}, which is not supported", f"use a checkpoint with one of: {known}")
+    fix = f"use a checkpoint with one of: {listed(theirs for theirs, _ in spec.values)}"
+    for refused, why in spec.refused_values:
+        if value == refused:
+            raise ValueError(f"is {value_text(value)}, which is refused: {why}", fix)
+    raise ValueError(f"is {value_text(value)}, which is not supported", fix)
 
 
 def _same(value: Plain, wanted: Given) -> bool:

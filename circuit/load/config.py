@@ -6,7 +6,7 @@ from dataclasses import replace
 from circuit.errors import LoadError, Problem
 from circuit.load.circuit_file import load_circuit
 from circuit.load.circuits import fact_uses
-from circuit.load.classify import Reading, Value, classify
+from circuit.load.classify import Reading, Value, classify, value_text
 from circuit.load.config_map_file import load_config_map, model_types
 from circuit.load.facts import Facts, FactValue, Naming
 from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library
@@ -69,9 +69,7 @@ def _no_model_type(document: Document, name: Plain, known: tuple[str, ...]) -> P
     if name is None:
         message = "the file has no `model_type`"
     else:
-        message = (
-            f"`model_type` is {name!r}, which has no circuit" if isinstance(name, str) else "`model_type` is no name"
-        )
+        message = f"`model_type` is {value_text(name)}, which has no circuit"
     line = line_of(document, ("model_type",)) if "model_type" in document.data else 1
     return problem_at(document.source, line, message, f"use a checkpoint with one of: {listed(known)}")
 
@@ -90,7 +88,9 @@ def _read_gguf(checkpoint: GgufTexts, library: Library) -> tuple[Document, Readi
     name = data.get("general.architecture")
     if not isinstance(name, str) or name not in found:
         what = (
-            "has no `general.architecture`" if name is None else f"has the architecture {name!r}, which has no circuit"
+            "has no `general.architecture`"
+            if name is None
+            else f"has the architecture {value_text(name)}, which has no circuit"
         )
         fix = f"use a file with one of: {listed(found)}"
         raise LoadError(Problem(message=f"the file {what}", fix=fix, file=checkpoint.path))
@@ -124,8 +124,8 @@ def _layers(reading: Reading, document: Document, values: dict[str, Value]) -> t
         found = ("full",) * min(start, count) + ("sliding",) * max(count - start, 0)
     if "sliding" not in found:
         for fact in (rule.window, rule.start):
-            ignored(reading, fact, "no layer slides")
-            values.pop(fact, None)
+            if values.pop(fact, None) is not None:
+                ignored(reading, fact, "no layer slides")
     return found
 
 
@@ -198,7 +198,7 @@ def _facts(reading: Reading, values: Mapping[str, Value], layers: tuple[str, ...
         if kind == "dim" and isinstance(value, int):
             dims.append((name, value))
         elif kind == "run" and isinstance(value, tuple):
-            run.append((name, tuple(item for item in value if isinstance(item, int))))
+            run.extend([(name, tuple(item for item in value if isinstance(item, int)))] if value else [])
         elif isinstance(value, tuple):
             params.append((name, tuple(item for item in value if isinstance(item, float))))
         else:

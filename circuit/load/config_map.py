@@ -54,7 +54,7 @@ class FactSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySpec:
-    """The class of one key. `show` names the entries of a refused object that the message quotes.
+    """The class of one key. `show` names the entries of a refused object that the message quotes, `fix` what to do.
     `values` renames; other values are refused, those of `refused_values` with their reason.
     `null_unsets`: an explicit null means "none", not "as if the key were absent", as the published class has it.
     """
@@ -63,6 +63,7 @@ class KeySpec:
     facts: tuple[str, ...]
     ignore: str | None
     refuse: str | None
+    fix: str | None
     require: tuple[Given, ...]
     why: str
     object: str | None

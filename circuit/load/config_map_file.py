@@ -50,6 +50,7 @@ class _Key(FileShape):
     run: str | None = None
     ignore: str | None = None
     refuse: str | None = None
+    fix: str | None = None
     require: list[_Scalar | list[_Scalar]] | None = None
     why: str = ""
     object: str | None = None
@@ -93,29 +94,30 @@ class _File(FileShape):
     variant: dict[str, _Variant] = Field(default_factory=dict)
 
 
-def model_types(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Source]:
-    """Each model type that the library maps, with the file of its map, sorted by name."""
-    found: dict[str, Source] = {}
+def model_types(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Document]:
+    """Each model type that the library maps, with the file that maps it, sorted by name."""
+    found: dict[str, Document] = {}
     for source in _files(library, reads):
-        shape = _shape(read_toml(source))
-        for name in shape.model_types:
+        document = read_toml(source)
+        for name in validated(document, _File).model_types:
             if name in found:
-                message = f"the model type `{name}` is mapped in {found[name].path} too"
+                message = f"the model type `{name}` is mapped in {found[name].source.path} too"
                 raise LoadError(problem_at(source, None, message, "map it once"))
-            found[name] = source
+            found[name] = document
     return dict(sorted(found.items()))
 
 
-def load_config_map(source: Source, model_type: str) -> ConfigMap:
+def load_config_map(document: Document, model_type: str) -> ConfigMap:
     """The map of `model_type`, with its variant; a LoadError with all that is wrong in the file."""
-    document = read_toml(source)
-    shape = _shape(document)
+    shape = validated(document, _File)
     variant = shape.variant.get(model_type, _Variant())
     problems: list[Problem] = []
     for name in shape.variant:
         if name not in shape.model_types:
             line = line_of(document, ("variant", name))
-            problems.append(problem_at(source, line, f"variant `{name}` is no model type", "rename or remove it"))
+            problems.append(
+                problem_at(document.source, line, f"variant `{name}` is no model type", "rename or remove it")
+            )
 
     def keys(table: Mapping[str, _Key], path: Path) -> dict[str, KeySpec]:
         found = {}
@@ -131,7 +133,7 @@ def load_config_map(source: Source, model_type: str) -> ConfigMap:
         *(_fact(shape, model_type, name, "run", fact) for name, fact in {**shape.run, **variant.run}.items()),
     ]
     config_map = ConfigMap(
-        file=source.path,
+        file=document.source.path,
         arch=shape.arch,
         model_type=model_type,
         origin=shape.origin,
@@ -153,10 +155,6 @@ def load_config_map(source: Source, model_type: str) -> ConfigMap:
 
 def _files(library: Library, reads: Literal["config.json", "gguf"]) -> tuple[Source, ...]:
     return files_under(library, "circuits", ".config.toml" if reads == "config.json" else ".gguf.toml")
-
-
-def _shape(document: Document) -> _File:
-    return validated(document, _File)
 
 
 def _fact(shape: _File, model_type: str, name: str, kind: Literal["dim", "param", "run"], fact: _Fact) -> FactSpec:
@@ -203,6 +201,7 @@ def _key(document: Document, path: Path, name: str, key: _Key, problems: list[Pr
         facts=tuple(facts),
         ignore=key.ignore,
         refuse=key.refuse,
+        fix=key.fix,
         require=tuple(_given(value) for value in key.require or []),
         why=key.why,
         object=key.object,
@@ -223,7 +222,13 @@ def _reference_problems(document: Document, config_map: ConfigMap) -> list[Probl
     problems: list[Problem] = []
     before: list[str] = list(PRESET)
     for fact in config_map.facts:
-        tied = [fact.or_fact, fact.divides, fact.same_as, *(fact.or_div or ()), *(condition.fact for condition in fact.when)]
+        tied = [
+            fact.or_fact,
+            fact.divides,
+            fact.same_as,
+            *(fact.or_div or ()),
+            *(condition.fact for condition in fact.when),
+        ]
         for name in (name for name in tied if name is not None and name not in before):
             message = f"`{fact.name}` refers to `{name}`, which is not a fact above it"
             problems.append(_at_fact(document, fact.name, message, f"name one of: {listed(before)}"))

@@ -59,7 +59,9 @@ def _unread(reading: Reading, fact: FactSpec, said: list[Said], unmet: Condition
     where = first_key(reading.config_map, unmet.fact)
     name = f"`{where}`" if where is not None else unmet.fact
     if unmet.values:
-        counts = f"it counts only where {name} is {' or '.join(_condition_text(value) for value in unmet.values)}"
+        is_switch = any(each.name == unmet.fact and each.type == "switch" for each in reading.config_map.facts)
+        shown = [value_text(bool(value)) if is_switch else str(value) for value in unmet.values]
+        counts = f"it counts only where {name} is {' or '.join(shown)}"
     else:
         counts = f"it counts only where {name} is {'given' if unmet.given else 'absent'}"
     if unmet.fact == "has_tensors":
@@ -71,10 +73,6 @@ def _unread(reading: Reading, fact: FactSpec, said: list[Said], unmet: Condition
         if each.value is not None:
             message = f"`{path_text(each.path)}` contradicts the rest: {counts}"
             reading.refuse(each.document, each.path, message, "remove one of the two")
-
-
-def _condition_text(value: object) -> str:
-    return str(value)
 
 
 def _said_value(reading: Reading, fact: FactSpec, said: list[Said]) -> Value | None:

@@ -20,7 +20,7 @@ def parse_tir(source: Source) -> Tir:
     """The typed circuit of a text; a LoadError that names each line that does not parse. It is not verified."""
     reader = _Reader()
     problems = []
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         try:
             reader.line(words(line))
         except (ValueError, IndexError, KeyError) as error:
