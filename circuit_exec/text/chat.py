@@ -139,7 +139,7 @@ def _environment(template: ChatTemplate, today: date | None) -> "Environment":
             raise RunError(
                 Problem(
                     message="the chat template writes the current date, so the answer would depend on the day",
-                    fix="state the date that it shall write, or run with --no-chat",
+                    fix="state the date with --date YYYY-MM-DD, or run with --no-chat",
                     file=template.file,
                 )
             )

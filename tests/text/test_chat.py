@@ -114,7 +114,7 @@ def test_a_date_is_the_one_that_is_stated() -> None:
 def test_a_date_that_nobody_states_is_refused() -> None:
     assert error_of(in_config("{{ strftime_now('%d %b %Y') }}"), RunError) == (
         "error: the chat template writes the current date, so the answer would depend on the day\n"
-        " --> m.gguf\n  = fix: state the date that it shall write, or run with --no-chat"
+        " --> m.gguf\n  = fix: state the date with --date YYYY-MM-DD, or run with --no-chat"
     )
 
 
