@@ -137,7 +137,7 @@ def test_a_window_on_llama_is_refused_with_the_reason() -> None:
         'disagree\n --> config.json:27\n  | "sliding_window": 64,\n'
         "  = fix: use the checkpoint under the model_type of its own class\n"
         'error: `layer_types` is "sliding_attention", which is refused: the published llama class reads no window, so '
-        'readers of this file disagree\n --> config.json:28\n'
+        "readers of this file disagree\n --> config.json:28\n"
         '  | "layer_types": ["full_attention", "sliding_attention"]\n'
         "  = fix: use a checkpoint with one of: full_attention"
     )
