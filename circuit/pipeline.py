@@ -1,0 +1,141 @@
+"""The whole compiler on one screen: texts in, each stage's result out. The caller stops when it has what it wants."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from circuit.front.bir import Bir
+from circuit.front.blocks import blocks
+from circuit.load.circuit_file import load_circuit
+from circuit.load.config import map_config
+from circuit.load.facts import Facts
+from circuit.load.families import load_families
+from circuit.load.hardware import load_hardware, rows_of
+from circuit.load.inputs import CheckpointTexts, Library
+from circuit.load.ledger import Ledger
+from circuit.load.policy import load_policy, with_choices
+from circuit.load.rules import load_rules
+from circuit.lower.fuse import Which, fuse
+from circuit.lower.ir import Group
+from circuit.lower.kernels import realize
+from circuit.lower.lint import linted
+from circuit.plan.build import Request, plan
+from circuit.plan.digest import Run
+from circuit.plan.ir import Plan
+from circuit.plan.ranges import row_ranges
+from circuit.tir.bind import Bound, bind
+from circuit.tir.instantiate import instantiate
+from circuit.tir.ir import Tir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What to compile for. `choices` are KEY=VALUE texts of the policy. `steps` are modes with their rows (inclusive);
+    without rows, a mode has those of the class."""
+
+    hardware_class: str
+    choices: tuple[str, ...] = ()
+    rules: Which = "all"
+    steps: tuple[tuple[str, tuple[int, int] | None], ...] = (("decode", None), ("prefill", None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapped:
+    """What the checkpoint says, and what became of each key of its config."""
+
+    facts: Facts
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """The groups of one plan, which covers `rows` of `mode`."""
+
+    mode: str
+    rows: tuple[int, int]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedSet:
+    """The groups of every plan, in the order of the goal's steps."""
+
+    tir: Tir
+    sets: tuple[Grouped, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSet:
+    """All plans of an instance on a class, in the order of the goal's steps."""
+
+    plans: tuple[Plan, ...]
+
+
+Stage = Mapped | Bir | Bound | GroupedSet | PlanSet
+
+
+def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterator[tuple[str, Stage]]:
+    """Stage after stage: map, bir, tir, groups, plan."""
+    facts, ledger = map_config(checkpoint, library)
+    yield "map", Mapped(facts=facts, ledger=ledger)
+    yield "bir", (bir := blocks(load_circuit(library, facts.arch), facts))
+    tir = instantiate(bir)
+    bound = Bound(tir=tir, equal=(), ignored=())
+    if checkpoint.tensors is not None:
+        bound = bind(tir, checkpoint.tensors, ledger)
+    yield "tir", bound
+    yield from lowered(bound.tir, library, goal, facts.run)
+
+
+def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[str, GroupedSet | PlanSet]]:
+    """The stages after `.tir`: groups, plan. `run` is what only the executor reads."""
+    hardware = load_hardware(library, goal.hardware_class)
+    families = load_families(library, hardware)
+    rules = linted(load_rules(library, hardware, families))
+    policy = with_choices(load_policy(library), goal.choices)
+    steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
+    parts = [(mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)]
+    sets = tuple(
+        Grouped(mode=mode, rows=rows, groups=fuse(tir, rules, policy, mode, rows, goal.rules)) for mode, rows in parts
+    )
+    yield "groups", GroupedSet(tir=tir, sets=sets)
+    requests = (
+        Request(
+            hardware=hardware,
+            families=families,
+            policy=policy,
+            mode=each.mode,
+            rows=each.rows,
+            run=run,
+            realize=realize,
+        )
+        for each in sets
+    )
+    yield "plan", PlanSet(plans=tuple(plan(tir, g.groups, r) for g, r in zip(sets, requests, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """The results of all stages."""
+
+    mapped: Mapped
+    bir: Bir
+    bound: Bound
+    groups: GroupedSet
+    plans: tuple[Plan, ...]
+
+
+def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
+    """Every stage at once: what an executor needs."""
+    for _, result in stages(checkpoint, library, goal):
+        match result:
+            case Mapped():
+                mapped = result
+            case Bir():
+                bir = result
+            case Bound():
+                bound = result
+            case GroupedSet():
+                groups = result
+            case PlanSet():
+                plans = result.plans
+    return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=plans)

@@ -1,0 +1,215 @@
+"""Groups to a plan: kernels, buffers and their places in the arena, launches, weights in order of reading, digests."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from circuit.errors import PlanError, Problem
+from circuit.load.families import Family
+from circuit.load.hardware import HardwareClass
+from circuit.load.policy import Policy
+from circuit.lower.graph import graph_of
+from circuit.lower.ir import Group, Kernel, Slot
+from circuit.plan.arena import Span, place
+from circuit.plan.certificate import certificate
+from circuit.plan.digest import (
+    Run,
+    bytes_part,
+    class_part,
+    digest_of,
+    instance_parts,
+    kernels_part,
+    policy_part,
+    rules_part,
+    run_part,
+    step_part,
+)
+from circuit.plan.ir import Buffer, BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
+from circuit.plan.kernels import Kernels, Realize, point_of
+from circuit.plan.wires import Ends, Wires, wires_of
+from circuit.tir.ir import Tir, Weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive)."""
+
+    hardware: HardwareClass
+    families: tuple[Family, ...]
+    policy: Policy
+    mode: str
+    rows: tuple[int, int]
+    run: Run
+    realize: Realize
+
+
+def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
+    """The plan of groups that `fuse` made for the same mode and rows."""
+    _refuse_unknown_formats(tir)
+    wires = wires_of(tir, graph_of(tir), groups)
+    made = Kernels(
+        tir=tir,
+        wires=wires,
+        families=request.families,
+        mode=request.mode,
+        rows=request.rows,
+        realize=request.realize,
+    )
+    order = tuple(made.of(group) for group in groups)
+    draft = _Draft(tir=tir, wires=wires, kernels=tuple(made.made), groups=groups, order=order)
+    buffers, arena_bytes = draft.buffers(request.rows[1])
+    changed = tuple(_changed(request, groups))
+    parts = instance_parts(tir) | {
+        "policy": policy_part(request.policy),
+        "run": run_part(request.run),
+        "step": step_part(request.mode, request.rows),
+        "rules": rules_part(groups),
+        "kernels": kernels_part(made.made, order),
+        "class": class_part(request.hardware),
+        "bytes": bytes_part(tir, request.policy, ((node, what) for group, what in changed for node in group.nodes)),
+    }
+    return Plan(
+        arch=tir.arch,
+        hardware_class=request.hardware.name,
+        mode=request.mode,
+        rows=request.rows,
+        context=tir.context,
+        policy=request.policy.entries,
+        buffers=buffers,
+        arena_bytes=arena_bytes,
+        weights=draft.weights(),
+        states=tir.states,
+        kernels=tuple(made.made),
+        launches=draft.launches(),
+        outputs=tuple((tir.edges[edge].name, wires.home[edge].buffer) for edge in tir.outputs),
+        certificate=certificate(f"{group.rule} of {tir.nodes[group.nodes[0]].id}" for group, _ in changed),
+        parts=tuple(sorted(parts.items())),
+        digest=digest_of(parts),
+    )
+
+
+def _refuse_unknown_formats(tir: Tir) -> None:
+    unknown = [weight.name for weight in tir.weights if weight.format == "file"]
+    if unknown:
+        message = f"the storage format of {unknown[0]} and {len(unknown) - 1} more weights is not known"
+        fix = "give the checkpoint with its tensors, or a config that states the format of its weights"
+        raise PlanError(Problem(message=message, fix=fix))
+
+
+def _changed(request: Request, groups: tuple[Group, ...]) -> Iterator[tuple[Group, str]]:
+    """Groups that compute at another numerics point than their definitions', and that point."""
+    for group in groups:
+        point = point_of(request.families, group, request.mode, request.rows)
+        if group.numerics == "differs" or point.claim == "changes":
+            yield group, f"{group.rule} {point.family}.{point.id} {point.numerics}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """What all parts of one plan are made from."""
+
+    tir: Tir
+    wires: Wires
+    kernels: tuple[Kernel, ...]
+    groups: tuple[Group, ...]
+    order: tuple[int, ...]
+
+    def buffers(self, rows_hi: int) -> tuple[tuple[Buffer, ...], int]:
+        """The edges' buffers, then the scratch of each launch in order. An output of the step lives to the end."""
+        first = [0] * len(self.wires.buffers)
+        last = [0] * len(self.wires.buffers)
+        for launch, ends in enumerate(self.wires.ends):
+            for edge in ends.writes:
+                first[self.wires.home[edge].buffer] = last[self.wires.home[edge].buffer] = launch
+            for edge in ends.reads:
+                if edge in self.wires.home:
+                    last[self.wires.home[edge].buffer] = launch
+        for edge in self.tir.outputs:
+            last[self.wires.home[edge].buffer] = len(self.groups) - 1
+        wanted = [
+            (name, self.tir.edges[edges[0]].rows, self.wires.columns[edges[0]], first[at], last[at])
+            for at, (name, edges) in enumerate(self.wires.buffers)
+        ]
+        wanted += [
+            (self._scratch_name(launch, slot), slot.rows, slot.columns, launch, launch)
+            for launch, slot in self._scratch()
+        ]
+        spans = tuple(Span(n_bytes=4 * rows_hi * width, first=a, last=b) for _, _, width, a, b in wanted)
+        offsets, total = place(spans)
+        made = zip(wanted, spans, offsets, strict=True)
+        return tuple(
+            Buffer(
+                name=name,
+                rows=rows,
+                columns=width,
+                offset_bytes=at,
+                n_bytes=span.n_bytes,
+                first=span.first,
+                last=span.last,
+            )
+            for (name, rows, width, _, _), span, at in made
+        ), total
+
+    def launches(self) -> tuple[Launch, ...]:
+        """One launch a group."""
+        scratch: dict[tuple[int, int], int] = {}
+        for at, (launch, slot) in enumerate(self._scratch(), start=len(self.wires.buffers)):
+            scratch[launch, slot.place] = at
+        weights = self._weight_places()
+        found = []
+        for launch, (group, ends) in enumerate(zip(self.groups, self.wires.ends, strict=True)):
+            node = self.tir.nodes[group.nodes[0]]
+            slots = self.kernels[self.order[launch]].slots
+            found.append(
+                Launch(
+                    rule=group.rule,
+                    numerics=group.numerics,
+                    kernel=self.order[launch],
+                    members=tuple(self.tir.nodes[place].id for place in group.nodes),
+                    targets=tuple(self._target(slot, ends, weights[launch], scratch, launch) for slot in slots),
+                    section=node.section,
+                    layer=node.layer,
+                )
+            )
+        return tuple(found)
+
+    def weights(self) -> tuple[Weight, ...]:
+        """The weights that launches read, in the order they first read them."""
+        return tuple(dict.fromkeys(weight for read in self._reads() for weight in read))
+
+    def _reads(self) -> list[tuple[Weight, ...]]:
+        """For each launch, the weights it reads."""
+        return [
+            group.derived or tuple(self.tir.weights[place] for place in ends.weights)
+            for group, ends in zip(self.groups, self.wires.ends, strict=True)
+        ]
+
+    def _weight_places(self) -> list[tuple[int, ...]]:
+        place_of = {weight.name: at for at, weight in enumerate(self.weights())}
+        return [tuple(place_of[weight.name] for weight in read) for read in self._reads()]
+
+    def _scratch(self) -> Iterator[tuple[int, Slot]]:
+        for launch, kernel in enumerate(self.order):
+            for slot in self.kernels[kernel].slots:
+                if slot.kind == "scratch":
+                    yield launch, slot
+
+    def _scratch_name(self, launch: int, slot: Slot) -> str:
+        return f"{self.tir.nodes[self.groups[launch].nodes[-1]].id}.scratch{slot.place}"
+
+    def _target(
+        self, slot: Slot, ends: Ends, weights: tuple[int, ...], scratch: dict[tuple[int, int], int], launch: int
+    ) -> Target:
+        match slot.kind:
+            case "in":
+                return self.wires.home[ends.reads[slot.place]]
+            case "out":
+                return self.wires.home[ends.writes[slot.place]]
+            case "scratch":
+                return BufferAt(buffer=scratch[launch, slot.place])
+            case "weight":
+                return WeightAt(weight=weights[slot.place])
+            case "state":
+                return StateAt(state=ends.states[slot.place])
+            case "step":
+                return StepInput(name=slot.name)
+        raise AssertionError(f"a slot of kind {slot.kind}")

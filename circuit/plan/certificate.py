@@ -1,0 +1,35 @@
+"""The certificate of a plan: for each axis along which bytes could change, whether they do, and what shows it."""
+
+from collections.abc import Iterable
+
+from circuit.plan.ir import Axis
+
+_TESTS = "tests/bytes/test_invariance.py"
+
+_SHOWN: tuple[tuple[str, str], ...] = (
+    ("run to run", "test_two_runs_give_equal_bytes"),
+    ("threads", "test_one_and_two_threads_give_equal_bytes"),
+    ("rows in the batch and their order", "test_a_sequence_alone_and_among_eight_rows_gives_equal_bytes"),
+    ("prefill chunking", "test_prefill_in_chunks_of_any_size_gives_equal_bytes"),
+    ("prefill = decode", "test_prefill_and_decode_give_equal_bytes"),
+    ("rules", "test_reference_rules_and_all_rules_give_equal_bytes"),
+)
+"""Axes that hold where every launch keeps the portable numerics, and the test that compares the bytes."""
+
+_OPEN: tuple[tuple[str, str], ...] = (
+    ("prefix-cache hit = cold", "there is no prefix cache"),
+    ("restart", "no test compares two processes"),
+    ("CPU vector width", "no run on another width is recorded"),
+    ("CPU = GPU", "no run on a GPU is recorded"),
+    ("tensor-parallel size", "there is no tensor parallelism"),
+)
+
+
+def certificate(changing: Iterable[str]) -> tuple[Axis, ...]:
+    """`changing` are launches with numerics of their own: the tests of the portable numerics say nothing of them."""
+    other = ", ".join(changing)
+    if other:
+        shown = [Axis(axis=axis, holds="not checked", evidence=f"other numerics: {other}") for axis, _ in _SHOWN]
+    else:
+        shown = [Axis(axis=axis, holds="yes", evidence=f"{_TESTS}::{test}") for axis, test in _SHOWN]
+    return (*shown, *(Axis(axis=axis, holds="not checked", evidence=why) for axis, why in _OPEN))

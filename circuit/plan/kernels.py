@@ -1,0 +1,105 @@
+"""The kernels of a plan: groups that mean the same program share one, which is built once."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from circuit.errors import PlanError, Problem
+from circuit.load.families import Family, Point
+from circuit.lower.ir import Group, Kernel
+from circuit.lower.realize import Wiring
+from circuit.plan.wires import Wires
+from circuit.text import listed
+from circuit.tir.ir import Tir
+
+Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
+"""How a kernel is made: `lower.kernels.realize`; tests give others."""
+
+
+@dataclass(slots=True)
+class Kernels:
+    """Kernels in order of first use. A signature has all that the program of a group can depend on within one plan."""
+
+    tir: Tir
+    wires: Wires
+    families: tuple[Family, ...]
+    mode: str
+    rows: tuple[int, int]
+    realize: Realize
+    made: list[Kernel] = field(default_factory=list)
+    places: dict[Hashable, int] = field(default_factory=dict)
+
+    def of(self, group: Group) -> int:
+        """The place of the group's kernel."""
+        point = point_of(self.families, group, self.mode, self.rows)
+        signature = (point.id, self._signature(group))
+        if signature not in self.places:
+            wiring = Wiring(
+                stored=self.wires.stored,
+                columns=self.wires.columns,
+                rows_hi=self.rows[1],
+                panel=panel_of(self.families),
+            )
+            kernel = self._named(self.realize(self.tir, group, point, wiring))
+            self.places[signature] = len(self.made)
+            self.made.append(kernel)
+        return self.places[signature]
+
+    def _named(self, kernel: Kernel) -> Kernel:
+        """The kernel under a name that no other of the plan has."""
+        taken = {other.name for other in self.made}
+        names = (kernel.name if at == 1 else f"{kernel.name}_{at}" for at in count(1))
+        return replace(kernel, name=next(name for name in names if name not in taken))
+
+    def _signature(self, group: Group) -> Hashable:
+        tir, local = self.tir, dict[int, int]()
+
+        def edge(place: int) -> Hashable:
+            if place in local:
+                return local[place]
+            local[place] = len(local)
+            record = tir.edges[place]
+            given = record.name if place in tir.inputs else None
+            stored = place in self.wires.stored
+            return (record.rows, record.dim, record.format, self.wires.columns[place], stored, given)
+
+        def weight(place: int) -> Hashable:
+            return (tir.weights[place].shape, tir.weights[place].format)
+
+        def state(place: int) -> Hashable:
+            record = tir.states[place]
+            return (record.kind, record.heads, record.head_dim, record.format)
+
+        nodes = [tir.nodes[place] for place in group.nodes]
+        members = tuple(
+            (
+                node.op,
+                node.params,
+                tuple(edge(place) for place in node.inputs),
+                tuple(edge(place) for place in node.outputs),
+                tuple(weight(place) for place in node.weights),
+                tuple(state(place) for place in node.states),
+            )
+            for node in nodes
+        )
+        return (group.family, members, tuple((weight.shape, weight.format) for weight in group.derived))
+
+
+def panel_of(families: tuple[Family, ...]) -> int:
+    """Outputs in a panel of the baked weights: all points that state a panel state the same."""
+    values = [dict(point.values) for family in families for point in family.points]
+    stated = {value["panel"] for value in values if "panel" in value}
+    assert len(stated) == 1, f"points state panels of {sorted(stated)} outputs; weights are baked once"
+    return stated.pop()
+
+
+def point_of(families: tuple[Family, ...], group: Group, mode: str, rows: tuple[int, int]) -> Point:
+    """The first point of the group's family that covers the mode and the rows."""
+    family = next(family for family in families if family.id == group.family)
+    for point in family.points:
+        if mode in point.modes and point.rows[0] <= rows[0] and rows[1] <= point.rows[1]:
+            return point
+    stated = listed(f"{p.id} ({', '.join(p.modes)}; rows {p.rows[0]}-{p.rows[1]})" for p in family.points)
+    message = f"family {family.id} has no point for {mode} of rows {rows[0]}-{rows[1]}; it has {stated}"
+    fix = "add a point, or ask for other rows"
+    raise PlanError(Problem(message=message, fix=fix, file=family.file, line=family.line))

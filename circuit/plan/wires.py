@@ -1,0 +1,81 @@
+"""Which buffer each edge of an instance lives in, once its nodes are in groups."""
+
+from dataclasses import dataclass
+
+from circuit.lower.graph import Graph
+from circuit.lower.ir import Group
+from circuit.plan.ir import BufferAt
+from circuit.tir.ir import Tir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What one launch reads and writes: edges in order of first use by the group's nodes, and its weights and states.
+
+    `weights` are places in the instance; empty where the group reads derived weights.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    weights: tuple[int, ...]
+    states: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """`stored`: edges that leave their group. `home`: where they live. `columns[edge]`: elements from row to row there.
+
+    `buffers` are (name, edges whose columns it holds), in order of first write.
+    """
+
+    ends: tuple[Ends, ...]
+    stored: frozenset[int]
+    home: dict[int, BufferAt]
+    columns: dict[int, int]
+    buffers: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def wires_of(tir: Tir, graph: Graph, groups: tuple[Group, ...]) -> Wires:
+    """The wires of a plan. The outputs of a horizontal fusion are columns of one buffer, in the order of its nodes."""
+    stored = frozenset(
+        edge
+        for group in groups
+        for node in group.nodes
+        for edge in tir.nodes[node].outputs
+        if edge in graph.outputs or not set(group.nodes).issuperset(graph.readers[edge])
+    )
+    home: dict[int, BufferAt] = {}
+    columns = {place: edge.dim for place, edge in enumerate(tir.edges)}
+    buffers: list[tuple[str, tuple[int, ...]]] = []
+    ends = tuple(_ends(tir, group, stored) for group in groups)
+    for group, end in zip(groups, ends, strict=True):
+        together = (end.writes,) if group.derived else tuple((edge,) for edge in end.writes)
+        for edges in together:
+            column, width = 0, sum(tir.edges[edge].dim for edge in edges)
+            for edge in edges:
+                home[edge] = BufferAt(buffer=len(buffers), column=column)
+                columns[edge] = width
+                column += tir.edges[edge].dim
+            buffers.append((_joined([tir.edges[edge].name for edge in edges]), edges))
+    return Wires(ends=ends, stored=stored, home=home, columns=columns, buffers=tuple(buffers))
+
+
+def _ends(tir: Tir, group: Group, stored: frozenset[int]) -> Ends:
+    nodes = [tir.nodes[place] for place in group.nodes]
+    made = {edge for node in nodes for edge in node.outputs}
+    reads = dict.fromkeys(edge for node in nodes for edge in node.inputs if edge not in made)
+    if group.derived:
+        outside = [tir.edges[edge].name for edge in made if edge not in stored]
+        assert not outside, f"{group.rule}: nobody reads {outside}"
+    return Ends(
+        reads=tuple(reads),
+        writes=tuple(edge for node in nodes for edge in node.outputs if edge in stored),
+        weights=() if group.derived else tuple(weight for node in nodes for weight in node.weights),
+        states=tuple(dict.fromkeys(state for node in nodes for state in node.states)),
+    )
+
+
+def _joined(names: list[str]) -> str:
+    """`l0.attn.q+k+v`."""
+    prefix, _, first = names[0].rpartition(".")
+    return "+".join([f"{prefix}.{first}" if prefix else first, *(name.rpartition(".")[2] for name in names[1:])])

@@ -1,0 +1,52 @@
+"""Plans of instances that need no checkpoint, for the tests of planning."""
+
+from circuit.load.families import Point
+from circuit.load.hardware import load_hardware
+from circuit.load.policy import Policy, load_policy
+from circuit.lower.fuse import Which, fuse
+from circuit.lower.ir import Group, Kernel
+from circuit.lower.kernels import kernel_name
+from circuit.lower.realize import Wiring, define
+from circuit.plan.build import Request, plan
+from circuit.plan.digest import Run
+from circuit.plan.ir import Plan
+from circuit.tir.ir import Tir
+from tests.lower.library import class_families, class_rules, own_library
+
+LIBRARY = own_library()
+RULES = class_rules(LIBRARY)
+FAMILIES = class_families(LIBRARY)
+POLICY = load_policy(LIBRARY)
+ROWS = {"decode": (1, 8), "prefill": (1, 32)}
+
+
+def defined(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+    """The kernel of a group in the order that its definition is written: what planning needs, without a schedule."""
+    definition = define(tir, group, wiring)
+    return Kernel(
+        name=kernel_name(tir, group),
+        family=point.family,
+        point=point.id,
+        definition=definition.effects,
+        effects=definition.effects,
+        slots=definition.slots,
+    )
+
+
+def request(mode: str = "decode", *, hardware: str = "cpu", run: Run = (), policy: Policy = POLICY) -> Request:
+    """What a test plan is asked for."""
+    return Request(
+        hardware=load_hardware(LIBRARY, hardware),
+        families=FAMILIES,
+        policy=policy,
+        mode=mode,
+        rows=ROWS[mode],
+        run=run,
+        realize=defined,
+    )
+
+
+def planned(tir: Tir, which: Which = "all", asked: Request | None = None) -> Plan:
+    """The plan of an instance."""
+    asked = asked or request()
+    return plan(tir, fuse(tir, RULES, asked.policy, asked.mode, asked.rows, which), asked)
