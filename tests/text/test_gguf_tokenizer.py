@@ -73,6 +73,14 @@ def test_control_tokens_are_matched_before_anything_is_split() -> None:
     assert encode(LOADED["qwen2"], " <|im_end|>\n")[1] == 2
 
 
+def test_a_byte_without_a_token_vanishes_and_its_neighbours_stay_apart() -> None:
+    tokens = list(_tuple(PLAIN, "tokenizer.ggml.tokens"))
+    tokens[tokens.index("Ą")] = "!!"  # the character of byte 4
+    tokenizer = from_gguf(PLAIN | {"tokenizer.ggml.tokens": tuple(tokens), "tokenizer.ggml.merges": ("! !",)})
+    assert [piece_of(tokenizer, id) for id in encode(tokenizer, "!!")] == [b"!!"]
+    assert [piece_of(tokenizer, id) for id in encode(tokenizer, "!\x04!")] == [b"!", b"!"]
+
+
 def test_a_control_token_has_no_text() -> None:
     assert [piece_of(LOADED["smollm"], id) for id in range(3)] == [b"", b"", b""]
 
