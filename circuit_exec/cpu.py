@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from circuit.emit.layout import ARRAYS, Layout, Step
+from circuit.emit.layout import ARRAYS, Input, Layout, Step
 from circuit.emit.runtime import ABI, GREEDY, SAMPLE
 from circuit.errors import Problem, RunError
 from circuit_exec.kv import pages_for
@@ -172,10 +172,8 @@ class Program:
             "sample_positions": self.layout.context,
         }
         for name, (what, fix) in CHECKED.items():
-            declared = self._inputs.get(name)
-            lo = max(0, declared.lo) if declared is not None and declared.lo is not None else 0
-            hi = min(last[name], declared.hi) if declared is not None and declared.hi is not None else last[name]
-            _bounded(what, given[name], lo, hi, fix)
+            declared = self._inputs.get(name, Input(name=name, lo=0, hi=last[name]))
+            _bounded(what, given[name], max(0, declared.lo), min(last[name], declared.hi), fix)
             given[name] = given[name].astype(np.int32)
         return given
 

@@ -26,18 +26,17 @@ ARRAYS = (
 )
 """The arrays of `met_args`, in its order."""
 
+BOUNDED = ("tokens", "positions", "sequences", "page_tables", "sample_positions")
+"""Those whose elements address something outside the step; `logit_rows` address the step's own rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A step input: inclusive bounds of every element where it is an integer that addresses something.
-
-    `shape` is what the kernels declare: the most elements that may be given, and the stride of `page_tables`.
-    """
+    """A step array whose elements address something outside the step: their inclusive bounds."""
 
     name: str
-    shape: tuple[int, ...]
-    lo: int | None
-    hi: int | None
+    lo: int
+    hi: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,7 @@ def layout(plans: tuple[Plan, ...]) -> Layout:
         arena_bytes=max(plan.arena_bytes for plan in plans),
         read_bytes=_read_bytes(first),
         steps=tuple(Step(mode=plan.mode, rows=plan.rows, outputs=_outputs(plan)) for plan in plans),
-        inputs=tuple(inputs[name] for name in (*SCALARS, *ARRAYS) if name in inputs),
+        inputs=tuple(inputs[name] for name in BOUNDED if name in inputs),
         states=tuple(
             Room(name=state.name, page_words=page_words(state), max_pages=max_words[place] // page_words(state))
             for place, state in enumerate(first.states)
@@ -131,8 +130,13 @@ def _inputs(plans: tuple[Plan, ...]) -> dict[str, Input]:
     found: dict[str, Input] = {}
     for target, param in _declarations(plans):
         if isinstance(target, StepInput):
-            declared = _declared(target.name, param)
-            found[target.name] = _narrower(found.get(target.name, declared), declared)
+            assert target.name in SCALARS or target.name in ARRAYS, f"there is no step input {target.name}"
+            if target.name in BOUNDED:
+                assert param.lo is not None, f"{target.name} has no lower bound"
+                assert param.hi is not None, f"{target.name} has no upper bound"
+                known = found.get(target.name, Input(name=target.name, lo=param.lo, hi=param.hi))
+                narrower = Input(name=target.name, lo=max(known.lo, param.lo), hi=min(known.hi, param.hi))
+                found[target.name] = narrower
     return found
 
 
@@ -143,21 +147,6 @@ def _state_words(plans: tuple[Plan, ...]) -> dict[int, int]:
         if isinstance(target, StateAt):
             words[target.state] = min(prod(param.shape), words.get(target.state, prod(param.shape)))
     return words
-
-
-def _declared(name: str, param: Param) -> Input:
-    assert name in SCALARS or name in ARRAYS, f"there is no step input {name}"
-    return Input(name=name, shape=param.shape, lo=param.lo, hi=param.hi)
-
-
-def _narrower(a: Input, b: Input) -> Input:
-    assert len(a.shape) == len(b.shape), f"{a.name} is declared as {a.shape} and as {b.shape}"
-    return Input(
-        name=a.name,
-        shape=tuple(max(x, y) for x, y in zip(a.shape, b.shape, strict=True)),
-        lo=max((x for x in (a.lo, b.lo) if x is not None), default=None),
-        hi=min((x for x in (a.hi, b.hi) if x is not None), default=None),
-    )
 
 
 def _read_bytes(plan: Plan) -> int:

@@ -3,10 +3,10 @@
     layout context 8192 arena 1310720 read 84934656
     step decode 1 64
     output head.logits m 49152 at 66048
-    input tokens 512 from 0 to 49151
+    input tokens from 0 to 49151
     state l0.kv 24576 words 87381 pages
 
-An output belongs to the step before it. `-` stands for a bound that is not there, and for the shape of a scalar.
+An output belongs to the step before it.
 """
 
 from circuit.emit.layout import Input, Layout, Output, Room, Step
@@ -22,9 +22,7 @@ def layout_text(layout: Layout) -> str:
     for step in layout.steps:
         lines.append(f"step {step.mode} {step.rows[0]} {step.rows[1]}")
         lines += [f"output {o.edge} {o.rows} {o.columns} at {o.offset_bytes}" for o in step.outputs]
-    for given in layout.inputs:
-        shape = "x".join(str(dim) for dim in given.shape) or "-"
-        lines.append(f"input {given.name} {shape} from {_bound(given.lo)} to {_bound(given.hi)}")
+    lines += [f"input {given.name} from {given.lo} to {given.hi}" for given in layout.inputs]
     lines += [f"state {room.name} {room.page_words} words {room.max_pages} pages" for room in layout.states]
     return "\n".join(lines) + "\n"
 
@@ -46,9 +44,8 @@ def parse_layout(text: str) -> Layout:
             case ["output", edge, ("n" | "m") as rows, columns, "at", offset] if steps:
                 made = Output(edge=edge, rows=rows, columns=_count(columns), offset_bytes=_count(offset))
                 outputs[-1].append(made)
-            case ["input", name, shape, "from", lo, "to", hi]:
-                dims = () if shape == "-" else tuple(_count(dim) for dim in shape.split("x"))
-                inputs.append(Input(name=name, shape=dims, lo=_bound_of(lo), hi=_bound_of(hi)))
+            case ["input", name, "from", lo, "to", hi]:
+                inputs.append(Input(name=name, lo=_count(lo), hi=_count(hi)))
             case ["state", name, words, "words", pages, "pages"]:
                 states.append(Room(name=name, page_words=_count(words), max_pages=_count(pages)))
             case _:
@@ -64,14 +61,6 @@ def parse_layout(text: str) -> Layout:
         inputs=tuple(inputs),
         states=tuple(states),
     )
-
-
-def _bound(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _bound_of(word: str) -> int | None:
-    return None if word == "-" else _count(word)
 
 
 def _count(word: str) -> int:

@@ -9,7 +9,6 @@ from circuit.bake.manifest import build_manifest
 from circuit.emit.barriers import barriers_before
 from circuit.emit.layout import ARRAYS, SCALARS, slot_params
 from circuit.emit.runtime import RUNTIME
-from circuit.lower.ir import Kernel
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.render.c import render_kernel, render_prelude
 
@@ -18,10 +17,8 @@ SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
 
 def emit_program(plans: tuple[Plan, ...]) -> str:
     """The C source of a plan set. `met_args.plan` selects a plan by its place in the set."""
-    names = _kernel_names(plans)
-    # A kernel inlined into a step would be compiled anew for each step, with fewer registers to itself.
-    kernels = ["__attribute__((noinline)) " + render_kernel(name, kernel.effects) for kernel, name in names.items()]
-    steps = [_step(place, plan, names) for place, plan in enumerate(plans)]
+    names, kernels = _kernels(plans)
+    steps = [_step(place, plan, names[place]) for place, plan in enumerate(plans)]
     return "\n".join([_head(plans), RUNTIME, render_prelude(), *kernels, *steps, _run(plans)])
 
 
@@ -31,21 +28,27 @@ def _head(plans: tuple[Plan, ...]) -> str:
     return "\n".join([*lines, " */"])
 
 
-def _kernel_names(plans: tuple[Plan, ...]) -> dict[Kernel, str]:
-    """A C name for each distinct kernel, in order of first use; equal kernels of several plans are one."""
-    names: dict[Kernel, str] = {}
-    used: set[str] = set()
+def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], list[str]]:
+    """The C name of each kernel of each plan, and the functions: kernels that come out as the same C are one.
+
+    Plans of different rows differ in the bounds of their kernels, which most C texts do not show.
+    """
+    names: list[list[str]] = []
+    made: dict[str, str] = {}  # arguments and body -> name
     for place, plan in enumerate(plans):
+        names.append([])
         for kernel in plan.kernels:
-            if kernel not in names:
-                name = kernel.name if kernel.name not in used else f"{kernel.name}_plan{place}"
-                assert name not in used, f"two kernels of plan {place} are called {kernel.name}"
-                used.add(name)
-                names[kernel] = name
-    return names
+            name = kernel.name if kernel.name not in made.values() else f"{kernel.name}_plan{place}"
+            rest = render_kernel(name, kernel.effects).removeprefix(f"static void {name}(")
+            if rest not in made:
+                assert name not in made.values(), f"two kernels of plan {place} are called {kernel.name}"
+                made[rest] = name
+            names[-1].append(made[rest])
+    # A kernel inlined into a step would be compiled anew for each step, with fewer registers to itself.
+    return names, [f"__attribute__((noinline)) static void {name}({rest}" for rest, name in made.items()]
 
 
-def _step(place: int, plan: Plan, names: dict[Kernel, str]) -> str:
+def _step(place: int, plan: Plan, names: list[str]) -> str:
     offsets = [entry.offset_bytes for entry in build_manifest(plan.weights, PANEL).entries]
     params = [slot_params(kernel) for kernel in plan.kernels]
     lines = [
@@ -67,7 +70,7 @@ def _step(place: int, plan: Plan, names: dict[Kernel, str]) -> str:
         targets = dict(zip(slots, launch.targets, strict=True))
         used = params[launch.kernel]
         arguments = [_address(plan, targets[slot], offsets) if slot in used else "0" for slot in range(max(used) + 1)]
-        call = f"{names[plan.kernels[launch.kernel]]}({', '.join([*arguments, 'team', 'tid', 'nt'])});"
+        call = f"{names[launch.kernel]}({', '.join([*arguments, 'team', 'tid', 'nt'])});"
         lines.append(f"{indent}{call} /* {launch.rule}: {' '.join(launch.members)} */")
     lines += ["  }"] * (section != "main")
     return "\n".join([*lines, "}"])

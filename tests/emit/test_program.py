@@ -9,6 +9,8 @@ from circuit.emit.layout import layout
 from circuit.emit.program import emit_program
 from circuit.plan.ir import BufferAt, Plan
 from circuit.tir.ir import Key, Weight
+from circuit.uop.build import end, i32, index, loop, param, store
+from circuit.uop.node import DType
 from tests.emit.small import plan
 
 STEP = """\
@@ -41,14 +43,12 @@ def test_equal_kernels_of_two_plans_are_written_once() -> None:
 
 def test_a_kernel_of_the_same_name_but_another_program_gets_a_name_of_its_own() -> None:
     decode, prefill = plan("decode"), plan("prefill")
-    other = replace(prefill.kernels[2], effects=prefill.kernels[3].effects, slots=prefill.kernels[3].slots)
-    launch = replace(prefill.launches[3], kernel=2, section="main")
-    changed = replace(
-        prefill, kernels=(*prefill.kernels[:2], other), launches=(*prefill.launches[:2], launch), outputs=()
-    )
-    text = emit_program((decode, changed))
-    assert text.count("static void scale(") == 1
-    assert text.count("static void scale_plan1(") == 1
+    row, out = loop("row", param(2, DType.I32, (), "m", lo=0, hi=16)), param(0, DType.I32, (16,), "token")
+    seven = replace(prefill.kernels[3], effects=(end(store(index(out, row), i32(7)), row),))
+    text = emit_program((decode, replace(prefill, kernels=(*prefill.kernels[:3], seven))))
+    assert text.count("static void pick(i32m *p0, const f32m *p1, i32 s2,") == 1
+    assert text.count("static void pick_plan1(i32m *p0, const void *p1, i32 s2,") == 1
+    assert "    pick_plan1((void *)(a + 2624), 0, s->m, team, tid, nt);" in text
 
 
 def test_equal_plans_give_equal_text() -> None:

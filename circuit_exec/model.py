@@ -1,0 +1,138 @@
+"""A model that runs: checkpoint -> plan set -> compiled program and baked weights -> memory and threads.
+
+What is slow to import or to make is imported and made only where the cache does not have it.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from circuit.bake.layout import PANEL
+from circuit.bake.manifest import build_manifest
+from circuit.errors import Problem, RunError
+from circuit.load.inputs import Library
+from circuit_exec.bake import BakedWeights, bake
+from circuit_exec.build import Progress, build
+from circuit_exec.cache import Cache, key_of
+from circuit_exec.checkpoint.open import open_checkpoint, text
+from circuit_exec.checkpoint.records import Checkpoint, require_weights
+from circuit_exec.cpu import Program
+from circuit_exec.kv import Pages, pages_for
+from circuit_exec.library import library
+from circuit_exec.planned import Planned, planned, planning_key
+
+CLASS = "cpu"
+Which = Literal["all", "reference"]
+"""Which lowering rules are used."""
+
+TOKENIZER_TEXTS = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Model:
+    """A loaded model. `notes` are things worth telling the user, such as a damaged cache that was made again."""
+
+    checkpoint: Checkpoint
+    planned: Planned
+    weights: BakedWeights
+    program: Program
+    pages: Pages
+    notes: tuple[str, ...]
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self.program.close()
+
+
+def load_model(
+    path: str,
+    cache: Cache,
+    n_threads: int,
+    rules: Which,
+    policy: tuple[str, ...],
+    progress: Progress,
+    n_sequences: int = 1,
+) -> Model:
+    """The model at `path`, ready to run. `policy` are KEY=VALUE; `n_sequences` of full length fit the KV pool."""
+    if n_threads < 1:
+        raise RunError(Problem(message=f"{n_threads} threads are asked for", fix="give --threads 1 or more"))
+    checkpoint = open_checkpoint(path)
+    require_weights(checkpoint)
+    made = plan_set(checkpoint, cache, rules, policy)
+    compiled = build(made.source, cache, progress)
+    weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
+    n_pages = _pool_pages(made, n_sequences)
+    program = Program(compiled, made.layout, weights.words.view(np.uint8), n_threads, n_pages)
+    return Model(
+        checkpoint=checkpoint,
+        planned=made,
+        weights=weights,
+        program=program,
+        pages=Pages(n_pages),
+        notes=() if weights.note is None else (weights.note,),
+    )
+
+
+def plan_set(checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...]) -> Planned:
+    """The plan set of the checkpoint on class cpu, from the cache or freshly planned."""
+    texts = library()
+    key = planning_key(checkpoint, texts.files, policy, rules, CLASS)
+    return planned(key, cache, lambda: _plan(checkpoint, texts, rules, policy))
+
+
+def available_threads() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def fingerprint(model: Model) -> str:
+    """Of all that the output depends on: the digest `bytes` of the plan, the weights, tokenizer, template and sampler.
+
+    A GGUF file's content hash covers its tokenizer and template. The sampler is a node of the plan, in `bytes`.
+    """
+    checkpoint = model.checkpoint
+    texts = [] if checkpoint.kind == "gguf" else [text(checkpoint, name) for name in TOKENIZER_TEXTS]
+    parts = [part for found in texts for part in (("absent", "") if found is None else ("text", found.text))]
+    return key_of("fingerprint", model.planned.bytes_digest, model.weights.content_hash, *parts)
+
+
+def _pool_pages(made: Planned, n_sequences: int) -> int:
+    wanted = n_sequences * pages_for(made.layout.context)
+    most = min((room.max_pages for room in made.layout.states), default=wanted)
+    if wanted > most:
+        raise RunError(
+            Problem(
+                message=f"{n_sequences} sequences of {made.layout.context} positions take {wanted} KV pages, "
+                f"a pool has at most {most}",
+                fix="ask for fewer sequences",
+            )
+        )
+    return wanted
+
+
+def _plan(checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[str, ...]) -> Planned:
+    from circuit.emit.layout import layout
+    from circuit.emit.program import emit_program
+    from circuit.pipeline import Goal, compiled
+    from circuit_exec.checkpoint.texts import checkpoint_texts
+
+    goal = Goal(hardware_class=CLASS, choices=policy, rules=rules)
+    made = compiled(checkpoint_texts(checkpoint), texts, goal)
+    plans = made.plans
+    (bytes_digest,) = {dict(plan.parts)["bytes"] for plan in plans}
+    return Planned(
+        source=emit_program(plans),
+        layout=layout(plans),
+        manifest=build_manifest(plans[0].weights, PANEL, made.bound.equal),
+        bytes_digest=bytes_digest,
+        digests=tuple((f"{plan.mode}:{plan.rows[0]}-{plan.rows[1]}", plan.digest) for plan in plans),
+    )
