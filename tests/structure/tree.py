@@ -10,12 +10,12 @@ PACKAGES = ("circuit", "circuit_exec", "cli")
 
 
 def files(*folders: str) -> dict[str, str]:
-    """Path from the root -> text, sorted, of every file below the folders that is not a Python cache."""
+    """Path from the root -> text, sorted, of every text below the folders: no Python cache, no packed fixture."""
     found = sorted(
         path
         for folder in folders
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".gz"
     )
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
