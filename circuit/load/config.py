@@ -150,11 +150,12 @@ def _rope(reading: Reading, document: Document, values: dict[str, Value], factor
         message = f"{rotary_dim} of {head_dim} values of a head are turned (`{key}`)"
         reading.refuse(where, path, message, f"an even number from 2 to {head_dim} can be")
         return
-    if kind == "llama3" and numbers["high"] <= numbers["low"]:
-        where, path, key = place_of(reading, document, "rope.high")
-        other = place_of(reading, document, "rope.low")[2]
-        reading.refuse(where, path, f"`{key}` is not above `{other}`", "correct one of the two")
-        return
+    for low, high in (("low", "high"), ("beta_slow", "beta_fast")):
+        if low in numbers and numbers[high] <= numbers[low]:
+            where, path, key = place_of(reading, document, _ROPE + high)
+            other = place_of(reading, document, _ROPE + low)[2]
+            reading.refuse(where, path, f"`{key}` is not above `{other}`", "correct one of the two")
+            return
     if factors is not None and (len(factors) != rotary_dim // 2 or kind != "default" or min(factors) <= 0):
         message = f"the file has {len(factors)} rope factors for {rotary_dim // 2} frequencies of the kind {kind}"
         fix = "use a file whose factors are positive, one for each frequency, without another rope scaling"

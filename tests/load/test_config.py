@@ -282,6 +282,8 @@ def test_rope_keys_must_belong_to_the_kind_and_be_complete() -> None:
     assert "`rope_scaling.high_freq_factor` is not above `rope_scaling.low_freq_factor`" in refusal(
         case("llama", rope_scaling=llama3)
     )
+    yarn: Plain = {"rope_type": "yarn", "factor": 2.0, "beta_fast": 1.0, "beta_slow": 2.0}
+    assert "`rope_scaling.beta_fast` is not above `rope_scaling.beta_slow`" in refusal(case("llama", rope_scaling=yarn))
     assert "`rope_scaling` is 3\n" in refusal(case("llama", rope_scaling=3))
 
 

@@ -27,7 +27,7 @@ def _rope(found: Facts) -> tuple[tuple[float, ...], float]:
 def ulps(a: float, b: float) -> int:
     """How many float32 values lie between two positive ones."""
     as_int = [struct.unpack("<i", struct.pack("<f", value))[0] for value in (a, b)]
-    return abs(as_int[0] - as_int[1])
+    return abs(int(as_int[0]) - int(as_int[1]))
 
 
 LLAMA3: Config = {

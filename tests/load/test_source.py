@@ -7,7 +7,7 @@ import tomllib
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit.errors import LoadError
@@ -78,6 +78,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), json_values, max_size=5), st.sampled_from([None, 1]))
 def test_json_reads_what_the_standard_module_writes(data: dict[str, Plain], indent: int | None) -> None:
     for ascii_only in (True, False):
@@ -138,6 +139,7 @@ def test_malformed_toml_names_its_line() -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text())
 def test_literals_read_back_with_type_and_bits(value: bool | int | float | str) -> None:
     back = parse_literal(literal(value))
@@ -150,6 +152,7 @@ def test_literals_read_back_with_type_and_bits(value: bool | int | float | str) 
         assert unquoted(quoted(value)) == value
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, width=64, min_value=-3e38, max_value=3e38))
 def test_rounding_to_float32_is_that_of_struct(value: float) -> None:
     assert round_f32(value) == struct.unpack("<f", struct.pack("<f", value))[0]

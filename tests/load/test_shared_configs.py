@@ -1,0 +1,113 @@
+"""Published configs: each maps, or is refused for the reason that its file gives. Skipped where they are not there."""
+
+from pathlib import Path
+
+import pytest
+
+from circuit.errors import LoadError
+from circuit.front.blocks import blocks
+from circuit.load.circuit_file import load_circuit
+from circuit.load.config import map_config
+from circuit.load.facts import Facts
+from circuit.load.inputs import HfTexts
+from circuit.load.json_text import read_json
+from circuit.load.source import Plain
+from circuit.text import Source
+from circuit.tir.instantiate import instantiate
+from tests.cases.texts import MODEL_TYPES, library
+
+CONFIGS = Path(__file__).parents[3] / "shared" / "configs"
+
+QUANTIZED = "`quantization_config` is refused"
+MAPPED = {  # folder: nodes, context
+    "Qwen--Qwen2.5-7B": (454, 131072),
+    "Qwen--Qwen2.5-7B-Instruct": (454, 32768),
+    "Qwen--Qwen3-1.7B": (510, 40960),
+    "Qwen--Qwen3-14B": (726, 40960),
+    "Qwen--Qwen3-32B": (1158, 40960),
+    "Qwen--Qwen3-4B-Thinking-2507": (654, 262144),
+    "Qwen--Qwen3-Embedding-8B": (654, 40960),
+    "codellama--CodeLlama-34b-hf": (774, 16384),
+    "codellama--CodeLlama-70b-hf": (1286, 16384),
+    "codellama--CodeLlama-7b-hf": (518, 16384),
+    "hf-internal-testing--tiny-random-LlamaForCausalLM": (38, 2048),
+    "internlm--internlm-20b": (966, 4096),
+    "meta-llama--Llama-3.1-70B-Instruct": (1286, 131072),
+    "meta-llama--Llama-3.2-1B-Instruct": (262, 131072),
+    "meta-llama--Meta-Llama-3.1-70B": (1286, 131072),
+    "meta-llama--Meta-Llama-3.1-8B": (518, 131072),
+    "mistralai--Ministral-8B-Instruct-2410": (582, 32768),
+    "naver-hyperclovax--HyperCLOVAX-SEED-Text-Instruct-0.5B": (390, 8192),
+    "nvidia--Llama-3.1-70B-Instruct-FP8": (1286, 131072),
+}
+REFUSED = {  # folder: what the refusal says, all of it
+    "Alibaba-NLP--gte-Qwen2-7B-instruct": ("`auto_map` is refused", "`is_causal` is false"),
+    "Qwen--Qwen3-32B-FP8": (QUANTIZED,),
+    "Qwen--Qwen3-32B-FP8-Static-PerTensor": (QUANTIZED,),
+    "Qwen--Qwen3-8B-FP8": (QUANTIZED,),
+    "dnakov--cwm-mlx": ("`layer_types` is", "`sliding_window` is refused"),
+    "intfloat--e5-mistral-7b-instruct": ("`architectures` is",),
+}
+
+needs_configs = pytest.mark.skipif(not CONFIGS.is_dir(), reason="the published configs are not on this machine")
+
+
+def found(folder: str) -> Facts:
+    at = CONFIGS / folder
+    generation = at / "generation_config.json"
+    return map_config(
+        HfTexts(
+            config=Source(path="config.json", text=(at / "config.json").read_text("utf-8")),
+            generation_config=Source(path="generation_config.json", text=generation.read_text("utf-8"))
+            if generation.is_file()
+            else None,
+        ),
+        library(),
+    )[0]
+
+
+@needs_configs
+def test_the_two_tables_hold_every_file_of_the_four_types() -> None:
+    of_ours = []
+    for path in sorted(CONFIGS.glob("*/config.json")):
+        data: dict[str, Plain] = read_json(Source(path=str(path), text=path.read_text("utf-8"))).data
+        if data.get("model_type") in MODEL_TYPES:
+            of_ours.append(path.parent.name)
+    assert sorted([*MAPPED, *REFUSED]) == of_ours
+
+
+@needs_configs
+@pytest.mark.parametrize("folder", MAPPED)
+def test_a_published_config_maps(folder: str) -> None:
+    if not (CONFIGS / folder).is_dir():
+        pytest.skip(f"{folder} is not there")
+    facts = found(folder)
+    tir = instantiate(blocks(load_circuit(library(), facts.arch), facts))
+    assert (len(tir.nodes), tir.context) == MAPPED[folder]
+
+
+@needs_configs
+@pytest.mark.parametrize("folder", REFUSED)
+def test_a_published_config_is_refused_for_a_reason(folder: str) -> None:
+    if not (CONFIGS / folder).is_dir():
+        pytest.skip(f"{folder} is not there")
+    with pytest.raises(LoadError) as caught:
+        found(folder)
+    for problem, said in zip(caught.value.problems, REFUSED[folder], strict=True):
+        assert problem.message.startswith(said)
+        assert problem.line is not None
+
+
+@needs_configs
+def test_every_other_published_config_is_refused_by_its_model_type() -> None:
+    refused = 0
+    for path in sorted(CONFIGS.glob("*/config.json")):
+        if path.parent.name in MAPPED or path.parent.name in REFUSED:
+            continue
+        with pytest.raises(LoadError) as caught:
+            found(path.parent.name)
+        (problem,) = caught.value.problems
+        assert "`model_type`" in problem.message
+        assert problem.fix == "use a checkpoint with one of: llama, mistral, qwen2, qwen3"
+        refused += 1
+    assert refused > 300
