@@ -12,7 +12,25 @@ e = exp2((z - max) * log2 e), which lie in [0, 1], where the order of floats is 
 import math
 
 from circuit.sigma.op import OpKind, Use, Values
-from circuit.uop.build import bitcast, cast, equal, f32, i32, index, loop, reciprocal, reduce, stage, u32, where
+from circuit.uop.build import (
+    after,
+    alloc,
+    bitcast,
+    cast,
+    end,
+    equal,
+    f32,
+    i32,
+    index,
+    loop,
+    reciprocal,
+    reduce,
+    shl,
+    stage,
+    store,
+    u32,
+    where,
+)
 from circuit.uop.math import exp2, log2
 from circuit.uop.node import DType, UOp
 from circuit.uop.philox import philox4x32, uniform
@@ -43,7 +61,7 @@ def _sample(use: Use) -> Values:
     logs = stage((index(z, i) - highest) * f32(math.log2(math.e)), i, where="local")
     i = loop("i_mass", n)
     masses = stage(exp2(index(logs, i)), i, where="local")
-    threshold = _nucleus(masses, index(use.step["top_p"], use.row))
+    threshold = _nucleus(masses, index(use.step["top_p"], use.row), use.row)
     i = loop("i_noise", n)
     seed = index(use.step["seeds"], use.row, 0), index(use.step["seeds"], use.row, 1)
     position = cast(index(use.step["sample_positions"], use.row), DType.U32)
@@ -56,8 +74,8 @@ def _sample(use: Use) -> Values:
     return (stage(first_highest(scores), one),)
 
 
-def _nucleus(masses: UOp, top_p: UOp) -> UOp:
-    """The threshold's float32 bits."""
+def _nucleus(masses: UOp, top_p: UOp, row: UOp) -> UOp:
+    """The threshold's float32 bits, the highest first: a bit stays if what is at least as likely still holds the mass."""
     n = masses.shape[0]
 
     def mass_from(bits: UOp, name: str) -> UOp:
@@ -66,12 +84,13 @@ def _nucleus(masses: UOp, top_p: UOp) -> UOp:
         return reduce("add", where(bitcast(e, DType.U32) < bits, f32(0.0), e), i, order="lanes:128")
 
     wanted = mass_from(u32(0), "i_all") * top_p
-    threshold: UOp = u32(0)
-    for bit in reversed(range(30)):
-        candidate = threshold + u32(1 << bit)
-        enough = mass_from(candidate, f"i_bit{bit}") < wanted
-        threshold = where(enough, threshold, candidate)
-    return threshold
+    room, step = alloc(0, 1, DType.U32, "threshold"), loop("bit", 30)
+    start = store(index(after(room, row), 0), u32(0))
+    known = index(after(room, start, step), 0)
+    candidate = known + shl(u32(1), cast(step * -1 + 29, DType.U32))
+    lost = mass_from(candidate, "i_bit") < wanted
+    done = end(store(index(after(room, start, step), 0), where(lost, known, candidate)), step)
+    return index(after(room, done), 0)
 
 
 ARGMAX = OpKind(name="argmax", n_inputs=1, params=(), steps=("compare",), define=_argmax)

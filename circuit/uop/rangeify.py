@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
 from circuit.uop.build import after, alloc, end, i32, index, load, store, where
-from circuit.uop.node import Const, Fold, Loop, Op, Param, Stage, UOp, bound_ranges
+from circuit.uop.node import Const, Fold, Loop, Op, Param, Space, Stage, Storage, UOp, bound_ranges
 from circuit.uop.simplify import simplify
 
 Places = tuple[UOp, ...]
@@ -86,7 +86,7 @@ class Lowering:
     def _step(self, node: UOp, places: Places | None, env: Env) -> Step:
         """Asks for lowered sources by yielding requests; returns the lowered node."""
         if places is None:
-            return (yield from self._storage(node, env))
+            return (yield from (self._storage(node, env) if node.op is Op.STAGE else self._room(node, env)))
         match node.op, node.arg:
             case Op.RANGE, _:
                 return env.ranges[node]
@@ -97,8 +97,18 @@ class Lowering:
                     value, around = env.args[slot]
                     return (yield (value, places, around))
                 return load(index(flat(node), flat_index(places, shape))) if shape else node
-            case (Op.BUFFER | Op.AFTER), _:
+            case Op.BUFFER, _:
                 return load(index(node, *places))
+            case (Op.ALLOC | Op.AFTER), _:
+                return load(index((yield (node, None, env)), *places))
+            case Op.STORE, _:
+                storage, *at = node.src[0].src
+                own = yield from self._all(tuple(at), (), env)
+                room = yield (storage, None, env)
+                return store(index(room, *own), (yield (node.src[1], (), env)))
+            case Op.END, _:
+                loops, inside = yield from self._open(node.src[1:], env)
+                return end((yield (node.src[0], (), inside)), *loops)
             case Op.INDEX, _:
                 own = yield from self._all(node.src[1:], (), env)
                 return (yield (node.src[0], (*own, *places), env))
@@ -170,6 +180,17 @@ class Lowering:
         value = yield (node.src[0], lanes, inner)
         place = simplify(flat_index((*loops, *lanes), node.shape))
         return after(room, end(store(index(room, place), value), *loops, *lanes))
+
+    def _room(self, node: UOp, env: Env) -> Step:
+        """Storage that a definition names: of an ALLOC, room of this kernel's own; storage in GLOBAL space stays."""
+        if node.space is Space.GLOBAL:
+            return node
+        if node.op is Op.AFTER:
+            room = yield (node.src[0], None, env)
+            return after(room, *(yield from self._all(node.src[1:], (), env)))
+        assert isinstance(node.arg, Storage), node
+        self._allocs += 1
+        return alloc(self._allocs - 1, node.arg.size, node.dtype, node.arg.name)
 
     def _stack(self, node: UOp, places: Places, env: Env) -> Step:
         """The chosen part; parts are all computed unless the place is a constant, and constants make a table."""

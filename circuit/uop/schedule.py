@@ -195,7 +195,9 @@ def _with_axis(kernel: UOp, name: str, axis: Axis, verb: str) -> UOp:
     found = [n for n in toposort(kernel) if n.op is Op.RANGE and base_name(n) == name]
     if not found:
         raise _unknown(name, _names(kernel))
-    carried = {s for n in toposort(kernel) if n.op is Op.AFTER for s in n.src[1:] if s.op is Op.RANGE}
+    # storage after effects and a RANGE carries a value on; after a RANGE alone it is new in each iteration
+    after = [n.src[1:] for n in toposort(kernel) if n.op is Op.AFTER]
+    carried = {s for src in after if any(e.op is not Op.RANGE for e in src) for s in src if s.op is Op.RANGE}
     for r in found:
         if r in carried:
             raise _refuse(f"{verb} of range `{name}`: its iterations depend on each other", "leave it a loop")
