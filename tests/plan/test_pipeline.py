@@ -1,0 +1,107 @@
+"""The pipeline from texts: its stages, what plans of one instance share, and what one model stored twice shares."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from circuit.errors import PlanError
+from circuit.load.inputs import CheckpointTexts
+from circuit.pipeline import Compiled, Goal, PlanSet, compiled, lowered, stages
+from circuit_exec.checkpoint.open import open_checkpoint
+from circuit_exec.checkpoint.texts import checkpoint_texts
+from tests.cases.texts import case, tensors_of, texts, tir_of
+from tests.lower.dense import LLAMA_405B, dense
+from tests.lower.library import ROOT, own_library
+from tests.models import tiny_config, write_checkpoint, write_gguf
+
+LIBRARY = own_library()
+CPU = Goal(hardware_class="cpu", steps=(("decode", (1, 4)),))
+
+
+@pytest.fixture(scope="module")
+def llama() -> Compiled:
+    """The tiny llama with its tensors, both modes."""
+    tensors = tensors_of(tir_of(case("llama")), "bf16")
+    return compiled(texts(case("llama"), tensors), LIBRARY, Goal(hardware_class="cpu"))
+
+
+def test_the_stages_come_in_order_and_the_caller_may_stop_at_any() -> None:
+    assert [name for name, _ in stages(texts(case("llama")), LIBRARY, CPU)] == ["map", "bir", "tir", "groups", "plan"]
+    bad = Goal(hardware_class="cpu", choices=("kv=f64",))
+    names = iter(stages(texts(case("llama")), LIBRARY, bad))
+    assert [next(names)[0] for _ in range(3)] == ["map", "bir", "tir"]
+    with pytest.raises(PlanError, match="policy kv has no value `f64`"):
+        next(names)
+
+
+def test_planning_can_start_at_the_typed_circuit() -> None:
+    (_, _), (name, result) = lowered(tir_of(case("llama")), LIBRARY, CPU, ())
+    assert name == "plan"
+    assert isinstance(result, PlanSet)
+    assert result.plans[0].rows == (1, 4)
+
+
+def test_without_rows_the_plans_cover_those_of_the_class_in_both_modes(llama: Compiled) -> None:
+    assert [(plan.mode, plan.rows) for plan in llama.plans] == [("decode", (1, 64)), ("prefill", (1, 512))]
+
+
+def test_all_plans_of_a_set_read_the_same_weights_and_keep_the_same_states(llama: Compiled) -> None:
+    decode, prefill = llama.plans
+    assert decode.weights == prefill.weights
+    assert decode.states == prefill.states
+    assert {weight.format for weight in decode.weights} == {"bf16"}
+
+
+def test_a_file_and_its_copy_in_another_form_give_one_bytes_digest(tmp_path: Path) -> None:
+    config = tiny_config("llama")
+    opened = (
+        write_checkpoint(tmp_path / "f32", config),
+        write_checkpoint(tmp_path / "bf16", config, dtype="BF16"),
+        write_gguf(tmp_path / "tiny.gguf", config),
+    )
+    parts = [dict(_parts(checkpoint_texts(open_checkpoint(str(path))))) for path in opened]
+    assert len({part["bytes"] for part in parts}) == 1
+    assert len({part["formats"] for part in parts}) == 3
+
+
+def _parts(checkpoint: CheckpointTexts) -> tuple[tuple[str, str], ...]:
+    return compiled(checkpoint, LIBRARY, CPU).plans[0].parts
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {root!r})
+from circuit.plan.text import unfolded_text
+from tests.cases.texts import case, tir_of
+from tests.lower.dense import dense, Sizes
+from tests.plan.plans import planned
+print(unfolded_text(planned(tir_of(case("qwen3")))))
+"""
+
+
+def test_two_hash_seeds_give_the_same_plan() -> None:
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT.format(root=str(ROOT))],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found[0].startswith("plan of dense_gqa")
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_the_largest_model_is_planned_in_under_a_second() -> None:
+    tir = dense(LLAMA_405B)
+    start = time.process_time()
+    ((_, _), (_, result)) = lowered(tir, LIBRARY, Goal(hardware_class="cpu", steps=(("decode", None),)), ())
+    assert time.process_time() - start < 1.0
+    assert isinstance(result, PlanSet)
+    assert len(result.plans[0].kernels) == 17
