@@ -116,7 +116,22 @@ def words(line: str) -> list[str]:
     while at < len(line):
         word = _WORD.match(line, at)
         if word is None:
-            raise ValueError(f"`{line[at:]}` cannot be read")
+            raise ValueError(f"`{line[at:].strip()}` cannot be read")
         found.append(word.group(1))
         at = word.end()
     return found
+
+
+def whole_number(word: str) -> int:
+    """The integer that the word is; ValueError for anything else."""
+    if not re.fullmatch(r"-?[0-9]+", word):
+        raise ValueError(f"`{word}` is no integer")
+    return int(word)
+
+
+def malformed(source: Source, number: int, error: Exception, stage: str) -> Problem:
+    """The problem of a line that could not be read: a ValueError with a reason, or a word that is missing."""
+    says_why = type(error) is ValueError and "to unpack" not in str(error)
+    reason = str(error) if says_why else "the line is not whole"
+    fix = f"write it as `met circuit show --stage {stage}` does"
+    return problem_at(source, number, f"malformed line: {reason}", fix)

@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from circuit.front.bir import Bir, BirBind, BirBlock, BirEdge, BirShare, BirState, BirStep, BirValue
-from circuit.text import Source, check, literal, parse_literal, problem_at, quoted, unquoted, words
+from circuit.text import (
+    Source,
+    check,
+    literal,
+    malformed,
+    parse_literal,
+    problem_at,
+    quoted,
+    unquoted,
+    whole_number,
+    words,
+)
 
 _INPUTS = "inputs"
 """The name of the block line that lists the edges a step is given."""
@@ -27,9 +38,7 @@ def parse_bir(source: Source) -> Bir:
         try:
             reader.line(words(line))
         except (ValueError, IndexError, KeyError) as error:
-            reason = str(error) if type(error) is ValueError else "the line is not whole"
-            message = f"malformed line: {reason}"
-            problems.append(problem_at(source, number, message, "write it as `met circuit show --stage bir` does"))
+            problems.append(malformed(source, number, error, "bir"))
     if not problems:
         for name in ("arch", "context"):
             if name not in reader.header:
@@ -139,9 +148,9 @@ class _Reader:
     def dim(self, rest: list[str]) -> None:
         name, number = rest
         if name == "context":
-            self.header[name] = int(number)
+            self.header[name] = whole_number(number)
         else:
-            self.dims.append((name, int(number)))
+            self.dims.append((name, whole_number(number)))
 
     def const(self, rest: list[str]) -> None:
         name, value = rest[0], rest[1:]
@@ -165,11 +174,17 @@ class _Reader:
                 case "writes" if name == _INPUTS:
                     self.inputs, at = _edges(rest, at + 1)
                 case "layer":
-                    layer, at = int(rest[at + 1]), at + 2
+                    layer, at = whole_number(rest[at + 1]), at + 2
                 case "state":
                     state, kind, heads, head_dim, stored = rest[at + 1 : at + 6]
                     states.append(
-                        BirState(name=state, kind=kind, heads=int(heads), head_dim=int(head_dim), format=stored)
+                        BirState(
+                            name=state,
+                            kind=kind,
+                            heads=whole_number(heads),
+                            head_dim=whole_number(head_dim),
+                            format=stored,
+                        )
                     )
                     at += 6
                 case "outputs":
@@ -192,7 +207,7 @@ class _Reader:
         heads, key = 0, recipe[0]
         if recipe[0] == "unpermute":
             _, _, number, _, key, _ = recipe
-            heads = int(number)
+            heads = whole_number(number)
         elif len(recipe) != 1:
             raise ValueError("a recipe is a tensor name or `unpermute(HEADS, NAME)`")
         self.binds.append(
@@ -200,7 +215,7 @@ class _Reader:
                 name=name,
                 block=self.blocks[-1].name,
                 format=stored,
-                shape=tuple(int(side) for side in rest[2:opened:2]),
+                shape=tuple(whole_number(side) for side in rest[2:opened:2]),
                 axes=tuple(" ".join(rest[opened + 1 : closed]).split(" x ")),
                 key=unquoted(key),
                 heads=heads,
@@ -244,6 +259,6 @@ def _edges(rest: list[str], at: int) -> tuple[list[BirEdge], int]:
     edges = []
     while at < len(rest):
         name, stored, rows, dim = rest[at : at + 4]
-        edges.append(BirEdge(name=name, format=stored, rows=rows, dim=int(dim)))
+        edges.append(BirEdge(name=name, format=stored, rows=rows, dim=whole_number(dim)))
         at += 4
     return edges, at

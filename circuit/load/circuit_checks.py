@@ -47,8 +47,8 @@ def _block_problems(circuit: Circuit, block: Block, given: set[str]) -> Iterator
         use = OPS.get(node.op)
         if use is None:
             yield node, f"`{node.id}` has the unknown op `{node.op}`", f"use one of: {listed(OPS)}"
-            continue
-        yield from ((node, *found) for found in _use_problems(node, use))
+        else:
+            yield from ((node, *found) for found in _use_problems(node, use))
         for name in node.inputs:
             if name not in edges:
                 yield node, f"`{node.id}` reads the edge `{name}`, which nothing before it writes", "write it first"

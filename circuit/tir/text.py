@@ -6,7 +6,18 @@ Lists of numbers, such as rope frequencies, are written once as `list` lines, in
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from circuit.text import Source, check, literal, parse_literal, problem_at, quoted, unquoted, words
+from circuit.text import (
+    Source,
+    check,
+    literal,
+    malformed,
+    parse_literal,
+    problem_at,
+    quoted,
+    unquoted,
+    whole_number,
+    words,
+)
 from circuit.tir.ir import Concat, Edge, Key, Node, Recipe, State, Tir, Unpermute, Value, Weight
 
 
@@ -24,9 +35,7 @@ def parse_tir(source: Source) -> Tir:
         try:
             reader.line(words(line))
         except (ValueError, IndexError, KeyError) as error:
-            reason = str(error) if type(error) is ValueError else "the line is not whole"
-            message = f"malformed line: {reason}"
-            problems.append(problem_at(source, number, message, "write it as `met circuit show --stage tir` does"))
+            problems.append(malformed(source, number, error, "tir"))
     if not problems and not reader.arch:
         problems.append(problem_at(source, 1, "the text has no `tir` line", "start with `tir ARCH context N`"))
     if not problems and sorted(reader.edges) != list(range(len(reader.edges))):
@@ -134,11 +143,11 @@ class _Reader:
 
     def head(self, rest: list[str]) -> None:
         self.arch, _, context = rest
-        self.context = int(context)
+        self.context = whole_number(context)
 
     def dim(self, rest: list[str]) -> None:
         name, number = rest
-        self.dims.append((name, int(number)))
+        self.dims.append((name, whole_number(number)))
 
     def numbers(self, rest: list[str]) -> None:
         if rest[1] != "[" or rest[-1] != "]":
@@ -149,7 +158,9 @@ class _Reader:
     def state(self, rest: list[str]) -> None:
         place, name, kind, heads, head_dim, stored = rest
         _in_order(place, "s", len(self.states))
-        self.states.append(State(name=name, kind=kind, heads=int(heads), head_dim=int(head_dim), format=stored))
+        self.states.append(
+            State(name=name, kind=kind, heads=whole_number(heads), head_dim=whole_number(head_dim), format=stored)
+        )
 
     def weight(self, rest: list[str]) -> None:
         place, name, stored = rest[:3]
@@ -162,7 +173,7 @@ class _Reader:
         self.weights.append(
             Weight(
                 name=name,
-                shape=tuple(int(side) for side in rest[3:opened:2]),
+                shape=tuple(whole_number(side) for side in rest[3:opened:2]),
                 format=stored,
                 recipe=recipe,
                 axes=tuple(axes.split(" x ")) if axes else (),
@@ -188,7 +199,7 @@ class _Reader:
             number = _place(place, "%")
             if number in self.edges:
                 raise ValueError(f"the edge %{number} is written twice")
-            self.edges[number] = Edge(name=name, rows=rows, dim=int(dim), format=stored)
+            self.edges[number] = Edge(name=name, rows=rows, dim=whole_number(dim), format=stored)
             yield number
 
     def node(self, rest: list[str]) -> None:
@@ -211,7 +222,7 @@ class _Reader:
                 weights=tuple(_place(word, "w") for word in parts.get("weights", ())),
                 states=tuple(_place(word, "s") for word in parts.get("states", ())),
                 params=tuple(self.params(rest[braces + 1 : -1])),
-                layer=int(parts["layer"][0]) if "layer" in parts else None,
+                layer=whole_number(parts["layer"][0]) if "layer" in parts else None,
                 block=parts["in"][0],
                 section=parts.get("section", ["main"])[0],
             )
@@ -228,7 +239,7 @@ class _Reader:
 def _parse_recipe(rest: list[str], at: int) -> tuple[Recipe, int]:
     if rest[at] == "unpermute":
         of, end = _parse_recipe(rest, at + 4)
-        return Unpermute(of=of, heads=int(rest[at + 2])), end + 1
+        return Unpermute(of=of, heads=whole_number(rest[at + 2])), end + 1
     if rest[at] == "concat":
         parts = []
         while rest[at] != ")":
@@ -241,7 +252,7 @@ def _parse_recipe(rest: list[str], at: int) -> tuple[Recipe, int]:
 def _place(word: str, mark: str) -> int:
     if not word.startswith(mark):
         raise ValueError(f"`{word}` is no place `{mark}N`")
-    return int(word[1:])
+    return whole_number(word[1:])
 
 
 def _in_order(word: str, mark: str, count: int) -> None:
