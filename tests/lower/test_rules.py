@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from circuit.errors import LoadError
+from circuit.load.ops import OPS
 from circuit.lower.example import example_of
 from circuit.lower.lint import linted
-from tests.lower.library import class_rules, own_library, with_files
+from tests.lower.library import class_families, class_rules, own_library, with_files
 
 LIBRARY = own_library()
 ONE = """schema = 1
@@ -40,6 +41,20 @@ def check(text: str, expected: str) -> None:
 def test_the_rules_of_the_project_have_no_undeclared_overlap_and_none_is_shadowed() -> None:
     for name in ("cpu", "avx2"):
         assert linted(class_rules(LIBRARY, name))
+
+
+@pytest.mark.parametrize("name", ["cpu", "avx2"])
+@pytest.mark.parametrize("op", OPS)
+def test_every_op_has_a_rule_of_its_own_and_a_point_in_both_modes_for_all_rows(op: str, name: str) -> None:
+    families = {family.id: family for family in class_families(LIBRARY, name)}
+    own = [rule for rule in class_rules(LIBRARY, name) if [e.op for e in rule.pattern] == [op]]
+    for mode in ("decode", "prefill"):
+        fitting = [rule for rule in own if mode in rule.modes and rule.rows == (1, 65536)]
+        assert fitting
+        for rule in fitting:
+            points = [p for p in families[rule.family].points if mode in p.modes]
+            assert min(p.rows[0] for p in points) == 1
+            assert max(p.rows[1] for p in points) == 65536
 
 
 def test_a_class_replaces_an_inherited_rule_by_its_id_and_removes_others() -> None:

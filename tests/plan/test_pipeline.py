@@ -1,7 +1,5 @@
 """The pipeline from texts: its stages, what plans of one instance share, and what one model stored twice shares."""
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from tests.cases.texts import case, tensors_of, texts, tir_of
 from tests.lower.dense import LLAMA_405B, dense
-from tests.lower.library import ROOT, own_library
+from tests.lower.library import own_library
 from tests.models import tiny_config, write_checkpoint, write_gguf
 
 LIBRARY = own_library()
@@ -69,32 +67,6 @@ def test_a_file_and_its_copy_in_another_form_give_one_bytes_digest(tmp_path: Pat
 
 def _parts(checkpoint: CheckpointTexts) -> tuple[tuple[str, str], ...]:
     return compiled(checkpoint, LIBRARY, CPU).plans[0].parts
-
-
-SCRIPT = """
-import sys
-sys.path.insert(0, {root!r})
-from circuit.plan.text import unfolded_text
-from tests.cases.texts import case, tir_of
-from tests.lower.dense import dense, Sizes
-from tests.plan.plans import planned
-print(unfolded_text(planned(tir_of(case("qwen3")))))
-"""
-
-
-def test_two_hash_seeds_give_the_same_plan() -> None:
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT.format(root=str(ROOT))],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert found[0].startswith("plan of dense_gqa")
-    assert found[0] == found[1]
 
 
 @pytest.mark.slow
