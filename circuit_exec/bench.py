@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circuit.emit.layout import Layout
+from circuit.emit.layout import PAGE, Layout
 from circuit.emit.probe import emit_read_probe
 from circuit.emit.runtime import ABI
-from circuit.plan.ir import PAGE
 from circuit_exec.build import Progress, build
 from circuit_exec.cache import Cache
 from circuit_exec.cpu import Arguments, Program, open_library

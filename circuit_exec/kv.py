@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from circuit.emit.layout import PAGE
 from circuit.errors import Problem, RunError
-from circuit.plan.ir import PAGE
 
 
 class Pages:

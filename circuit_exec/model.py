@@ -120,7 +120,7 @@ def _pool_pages(made: Planned, n_sequences: int) -> int:
 
 
 def _plan(checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[str, ...]) -> Planned:
-    from circuit.emit.layout import layout
+    from circuit.emit.derive import layout
     from circuit.emit.program import emit_program
     from circuit.pipeline import Goal, compiled
     from circuit_exec.checkpoint.texts import checkpoint_texts

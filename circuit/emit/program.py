@@ -7,7 +7,8 @@ offset, the base of a state, the arrays of the step. What runs is what is printe
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
 from circuit.emit.barriers import barriers_before
-from circuit.emit.layout import ARRAYS, SCALARS, slot_params
+from circuit.emit.derive import slot_params
+from circuit.emit.layout import ARRAYS, SCALARS
 from circuit.emit.runtime import RUNTIME
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.render.c import render_kernel, render_prelude

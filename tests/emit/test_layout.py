@@ -2,7 +2,8 @@
 
 import pytest
 
-from circuit.emit.layout import Input, Layout, Output, Room, Step, layout
+from circuit.emit.derive import layout
+from circuit.emit.layout import Input, Layout, Output, Room, Step
 from circuit.emit.layout_text import LayoutError, layout_text, parse_layout
 from tests.emit.small import plan
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from circuit.emit.barriers import barriers_before, written_slots
-from circuit.emit.layout import layout
+from circuit.emit.derive import layout
 from circuit.emit.program import emit_program
 from circuit.plan.ir import BufferAt, Plan
 from circuit.tir.ir import Key, Weight

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circuit.emit.layout import layout
+from circuit.emit.derive import layout
 from circuit.emit.program import emit_program
 from circuit_exec.build import build
 from circuit_exec.cache import Cache

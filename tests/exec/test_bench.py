@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from circuit.emit.layout import layout
+from circuit.emit.derive import layout
 from circuit.emit.probe import emit_read_probe
 from circuit.emit.runtime import ABI
 from circuit.errors import RunError

@@ -7,7 +7,7 @@ import pytest
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
-from circuit.emit.layout import layout
+from circuit.emit.derive import layout
 from circuit.text import Source
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
