@@ -1,8 +1,8 @@
 """UOp(op, src, arg): the one node of loop programs, hash-consed, so that equal construction gives the same object.
 
-A program has two forms. *Shaped*: values have shapes, a RANGE is a bound variable of STAGE (abstraction) and INDEX applies
-it; loads are implicit. *Loops*, what `rangeify` makes: every value has rank 0, loads and stores are written, loops are
-closed by END and REDUCE. Identity is equality: never compare two nodes any other way.
+A program has two forms. *Shaped*: values have shapes, a RANGE is a bound variable of STAGE (abstraction) and INDEX
+applies it; loads are implicit. *Loops*, what `rangeify` makes: every value has rank 0, loads and stores are written,
+loops are closed by END and REDUCE. Identity is equality: never compare two nodes any other way.
 """
 
 import struct
@@ -130,10 +130,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`where`: "inline" (recomputed at each use) or "local" (stored once in an ALLOC, then read).
-
-    `sizes` are the largest counts of the ranges, where their ends are not constants.
-    """
+    """`where`: "inline" (recomputed at each use) or "local" (stored once); `sizes`: counts that are no constants."""
 
     where: str = "inline"
     sizes: tuple[int, ...] = ()
@@ -143,10 +140,7 @@ Arg = None | Const | Param | Storage | Loop | Fold | Stage | DType | tuple[int, 
 
 
 class UOp:
-    """A node. Build nodes with the functions of `build`; `UOp(...)` itself checks only what typing needs.
-
-    `dtype`, `shape`, `ranges` (the free RANGEs) and `space` are properties of the node, computed once.
-    """
+    """A node, with its dtype, shape, free ranges and space. Build it by `build`: here is checked what typing needs."""
 
     __slots__ = ("_bounds", "arg", "dtype", "op", "ranges", "shape", "space", "src")
 
@@ -236,12 +230,10 @@ def const(dtype: DType, value: float) -> UOp:
             bits = f32_bits(float(value))
         case DType.BOOL:
             bits = int(bool(value))
-        case DType.I32:
+        case DType.I32 | DType.U32:
             bits = int(value)
-            assert -(2**31) <= bits < 2**31, f"{value} is no i32"
-        case DType.U32:
-            bits = int(value)
-            assert 0 <= bits < 2**32, f"{value} is no u32"
+            least = -(2**31) if dtype is DType.I32 else 0
+            assert least <= bits < least + 2**32, f"{value} is no {dtype}"
         case DType.VOID:
             raise AssertionError("there is no void constant")
     return UOp(Op.CONST, (), Const(dtype, bits))
@@ -285,8 +277,8 @@ def broadcast(node: UOp, shape: tuple[int, ...]) -> UOp:
     """A value with axes prepended until it has `shape`."""
     if node.shape == shape:
         return node
-    n = len(shape) - len(node.shape)
-    assert n > 0 and shape[n:] == node.shape, f"shape {node.shape} does not broadcast to {shape}"
+    n = max(len(shape) - len(node.shape), 0)
+    assert shape[n:] == node.shape, f"shape {node.shape} does not broadcast to {shape}"
     return UOp(Op.EXPAND, (node,), shape[:n])
 
 
@@ -305,10 +297,8 @@ def _negative(like: UOp, value: "UOp | float") -> UOp:
 
 
 _SAME = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.MAX, Op.XOR, Op.FLOORDIV, Op.FLOORMOD, Op.CMPLT))
-_FIRST = frozenset(
-    (Op.SHL, Op.INDEX, Op.SHRINK, Op.AFTER, Op.LOAD, Op.REDUCE, Op.STAGE, Op.EXPAND, Op.RESHAPE, Op.PERMUTE)
-    + (Op.RECIPROCAL, Op.TRUNC, Op.STACK, Op.CALL, Op.DETACH, Op.GRADIENT, Op.WMMA)
-)
+_FIRST = frozenset((Op.SHL, Op.INDEX, Op.SHRINK, Op.AFTER, Op.LOAD, Op.REDUCE, Op.STAGE, Op.EXPAND, Op.RESHAPE))
+_FIRST |= frozenset((Op.PERMUTE, Op.RECIPROCAL, Op.TRUNC, Op.STACK, Op.CALL, Op.DETACH, Op.GRADIENT, Op.WMMA))
 
 
 def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
@@ -328,7 +318,8 @@ def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
             assert src[0].dtype is DType.I32, "a range ends at an i32"
             return DType.I32
         case Op.WHERE, None:
-            assert src[0].dtype is DType.BOOL and src[1].dtype is src[2].dtype, "where of unlike types"
+            like = src[0].dtype is DType.BOOL and src[1].dtype is src[2].dtype
+            assert like, f"where of unlike types {[str(s.dtype) for s in src]}"
             return src[1].dtype
         case ((Op.STORE | Op.END | Op.BARRIER), None):
             return DType.VOID
@@ -360,8 +351,18 @@ def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
         case Op.STAGE, Stage(sizes=sizes):
             return (*(sizes or map(range_size, src[1:])), *src[0].shape)
     if op in _SAME or op is Op.WHERE:
-        assert all(s.shape == src[0].shape for s in src), f"{op} of unlike shapes {[s.shape for s in src]}"
+        return _stretched(op, [s.shape for s in src])
     return src[0].shape if src else ()
+
+
+def _stretched(op: Op, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of an elementwise op: of one rank, axes equal, or 1 and repeated."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    sizes = [set(axis) - {1} for axis in zip(*shapes, strict=False)]
+    if len({len(shape) for shape in shapes}) > 1 or any(len(size) > 1 for size in sizes):
+        raise AssertionError(f"{op} of unlike shapes {shapes}")
+    return tuple(size.pop() if size else 1 for size in sizes)
 
 
 def range_size(node: UOp) -> int:
@@ -377,36 +378,23 @@ def range_size(node: UOp) -> int:
 
 
 _CLOSES = frozenset((Op.END, Op.REDUCE, Op.STAGE))
-_NOTHING: frozenset[UOp] = frozenset()
 
 
 def _ranges(node: UOp, op: Op, src: tuple[UOp, ...]) -> frozenset[UOp]:
     if op is Op.RANGE:
         return src[0].ranges | {node}
-    if not src:
-        return _NOTHING
-    free = src[0].ranges.union(*(s.ranges for s in src[1:])) if len(src) > 1 else src[0].ranges
-    if op in _CLOSES:
-        closed = frozenset(s for s in src if s.op is Op.RANGE)
-        return free - closed if op is not Op.REDUCE else free - frozenset(src[_reduce_values(node) :])
-    return free
-
-
-def _reduce_values(node: UOp) -> int:
-    return 2 if isinstance(node.arg, Fold) and node.arg.op == "mulacc" else 1
+    free = frozenset[UOp]().union(*(s.ranges for s in src))
+    return free.difference(bound_ranges(node)) if op in _CLOSES else free
 
 
 def bound_ranges(node: UOp) -> tuple[UOp, ...]:
     """The RANGEs that an END, REDUCE or STAGE closes, outermost first."""
-    return node.src[_reduce_values(node) :] if node.op is Op.REDUCE else node.src[1:]
+    return node.src[2 if isinstance(node.arg, Fold) and node.arg.op == "mulacc" else 1 :]
+
+
+_SPACES = {Op.PARAM: Space.GLOBAL, Op.BUFFER: Space.GLOBAL, Op.ALLOC: Space.LOCAL}
+_INHERIT = frozenset((Op.INDEX, Op.AFTER, Op.SHRINK, Op.RESHAPE, Op.PERMUTE, Op.EXPAND))
 
 
 def _space(op: Op, src: tuple[UOp, ...]) -> Space:
-    match op:
-        case Op.PARAM | Op.BUFFER:
-            return Space.GLOBAL
-        case Op.ALLOC:
-            return Space.LOCAL
-        case Op.INDEX | Op.AFTER | Op.SHRINK | Op.RESHAPE | Op.PERMUTE | Op.EXPAND:
-            return src[0].space
-    return Space.ALU
+    return src[0].space if op in _INHERIT else _SPACES.get(op, Space.ALU)

@@ -99,7 +99,7 @@ class Lowering:
                 return load(index(flat(node), flat_index(places, shape))) if shape else node
             case Op.BUFFER, _:
                 return load(index(node, *places))
-            case (Op.ALLOC | Op.AFTER), _:
+            case ((Op.ALLOC | Op.AFTER), _):
                 return load(index((yield (node, None, env)), *places))
             case Op.STORE, _:
                 storage, *at = node.src[0].src
@@ -139,7 +139,9 @@ class Lowering:
                 return (yield (node.src[0], tuple(p + o for p, o in zip(places, offsets, strict=True)), env))
             case Op.DETACH, _:
                 return (yield (node.src[0], places, env))
-        src = yield from self._all(node.src, places, env)
+        src: Places = ()
+        for operand in node.src:
+            src = (*src, (yield (operand, _of_stretched(places, operand.shape), env)))
         return UOp(node.op, src, node.arg)
 
     def _all(self, nodes: Places, places: Places, env: Env) -> Generator[Request, UOp, Places]:
@@ -231,6 +233,11 @@ def unflatten(at: UOp, shape: tuple[int, ...]) -> Places:
         places = ((at % shape[axis]) if axis else at, *places)
         at = at // shape[axis]
     return places
+
+
+def _of_stretched(places: Places, shape: tuple[int, ...]) -> Places:
+    """The places in an operand of an elementwise op: an axis of one element is repeated."""
+    return tuple(i32(0) if size == 1 else place for place, size in zip(places, shape, strict=True))
 
 
 def loop_name(r: UOp) -> str:

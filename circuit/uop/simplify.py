@@ -50,7 +50,8 @@ def _make(forms: Forms, op: Op, src: tuple[UOp, ...], arg: Arg = None) -> UOp:
             return folded
     if op in _SWAPS and src[0].op is Op.CONST:
         src = (src[1], src[0])
-    for rule in _RULES_OF.get((op, operand_type(op, src)), ()):
+    stretched = not scalar and any(s.shape != src[0].shape for s in src)
+    for rule in () if stretched else _RULES_OF.get((op, operand_type(op, src)), ()):
         found = rule(forms, *src)
         if found is not None:
             return found
