@@ -12,7 +12,7 @@ from circuit.load.facts import Facts, FactValue, Naming
 from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library
 from circuit.load.json_text import read_json
 from circuit.load.ledger import Entry, Ledger
-from circuit.load.resolve import ignored, place_of, resolve
+from circuit.load.resolve import FLOATS, ignored, place_of, resolve
 from circuit.load.rope import attention_scale, frequencies
 from circuit.load.source import Document, Plain, line_of
 from circuit.text import Source, check, listed, problem_at, round_f32
@@ -156,10 +156,13 @@ def _rope(reading: Reading, document: Document, values: dict[str, Value], factor
             other = place_of(reading, document, _ROPE + low)[2]
             reading.refuse(where, path, f"`{key}` is not above `{other}`", "correct one of the two")
             return
-    if factors is not None and (len(factors) != rotary_dim // 2 or kind != "default" or min(factors) <= 0):
+    if factors is not None and (len(factors) != rotary_dim // 2 or kind != "default"):
         message = f"the file has {len(factors)} rope factors for {rotary_dim // 2} frequencies of the kind {kind}"
-        fix = "use a file whose factors are positive, one for each frequency, without another rope scaling"
-        reading.refuse(document, (), message, fix)
+        reading.refuse(document, (), message, "use a file with one factor for each, without another rope scaling")
+        return
+    if factors is not None and not all(FLOATS[0] <= factor <= FLOATS[1] for factor in factors):
+        message = f"the rope factors {listed(str(factor) for factor in factors)} cannot divide a frequency"
+        reading.refuse(document, (), message, f"use a file with factors from {FLOATS[0]:g} to {FLOATS[1]:g}")
         return
     rope = frequencies(kind, rotary_dim, numbers, factors)
     if factors is not None:

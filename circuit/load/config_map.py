@@ -29,7 +29,7 @@ class Condition:
 class FactSpec:
     """One fact and where its value comes from when no key gives it, in this order: const, tensors, default, or_*.
 
-    `divides` and `same_as` name facts that it must divide, or equal.
+    `above` and `most` bound numbers; `divides` and `same_as` name facts that it must divide, or equal.
     Where a condition of `when` fails, the fact is absent, and keys that give it are ignored or refused (`otherwise`).
     """
 
@@ -46,6 +46,7 @@ class FactSpec:
     optional: bool
     allowed: tuple[Scalar, ...]
     above: float | None
+    most: int
     divides: str | None
     same_as: str | None
     when: tuple[Condition, ...]

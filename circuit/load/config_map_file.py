@@ -38,6 +38,7 @@ class _Fact(FileShape):
     optional: bool = False
     allowed: list[_Scalar] = Field(default_factory=list)
     above: float | None = None
+    most: int = 2**31 - 1
     divides: str | None = None
     same_as: str | None = None
     when: list[_Condition] = Field(default_factory=list)
@@ -172,6 +173,7 @@ def _fact(shape: _File, model_type: str, name: str, kind: Literal["dim", "param"
         optional=fact.optional,
         allowed=tuple(fact.allowed),
         above=fact.above,
+        most=fact.most,
         divides=fact.divides,
         same_as=fact.same_as,
         when=tuple(Condition(fact=each.fact, values=tuple(each.values), given=each.given) for each in fact.when),

@@ -24,6 +24,7 @@ _WORDS: dict[str, Plain] = {
     "-Infinity": float("-inf"),
 }
 _DEPTH = 64
+_DIGITS = 400
 
 
 def read_json(source: Source) -> Document:
@@ -76,6 +77,8 @@ class _Reader:
         if text[at] == '"':
             return self.string(at)
         if number := _NUMBER.match(text, at):
+            if len(number.group()) > _DIGITS:
+                raise self.error(at, f"a number has more than {_DIGITS} digits")
             whole = number.group(1) is None and number.group(2) is None
             return (int(number.group()) if whole else float(number.group())), number.end()
         word = _WORD.match(text, at)
@@ -89,6 +92,8 @@ class _Reader:
             raise self.error(at, "a JSON string is expected here")
         text = json.loads(found.group())
         assert isinstance(text, str)
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise self.error(at, "the string has half of a surrogate pair")
         return text, found.end()
 
     def array(self, at: int, path: Path) -> tuple[Plain, int]:

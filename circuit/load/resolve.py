@@ -9,6 +9,9 @@ from circuit.load.ledger import Entry, EntryKind
 from circuit.load.source import Document, Plain, path_text
 from circuit.text import problem_at
 
+FLOATS = (1e-30, 1e30)
+"""The sizes of numbers whose products and quotients stay within float32."""
+
 
 def resolve(
     reading: Reading, document: Document, preset: Mapping[str, int], tensors: frozenset[str]
@@ -188,6 +191,10 @@ def _legal(reading: Reading, document: Document, fact: FactSpec, value: Value, v
     problem: tuple[str, str] | None = None
     if isinstance(value, int | float) and lowest is not None and value <= lowest:
         problem = f"`{key}` is {value}", f"write a number above {lowest:g}"
+    elif isinstance(value, int) and value > fact.most:
+        problem = f"`{key}` is {value}", f"write a number up to {fact.most}"
+    elif isinstance(value, float) and not FLOATS[0] <= abs(value) <= FLOATS[1]:
+        problem = f"`{key}` is {value}", f"write a number from {FLOATS[0]:g} to {FLOATS[1]:g}"
     elif fact.allowed and value not in fact.allowed:
         problem = f"`{key}` is {value}", f"use one of: {', '.join(str(each) for each in fact.allowed)}"
     elif fact.divides is not None:

@@ -11,6 +11,9 @@ from circuit.load.ledger import Ledger, keys_of
 from circuit.text import listed
 from circuit.tir.ir import Concat, Key, Recipe, Tir, Unpermute, Weight
 
+_SHOWN = 20
+"""Problems that are shown one by one: a checkpoint with other names has hundreds, all of one kind."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
@@ -57,8 +60,16 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
         else:
             ignored.append((name, why))
     if problems:
-        raise LoadError(problems)
+        raise LoadError([*problems[:_SHOWN], *_rest(problems[_SHOWN:])])
     return Bound(tir=replace(tir, weights=tuple(weights)), equal=equal, ignored=tuple(ignored))
+
+
+def _rest(problems: list[Problem]) -> Iterator[Problem]:
+    if problems:
+        message = f"{len(problems)} more tensors are missing, surplus or wrong"
+        yield _problem(
+            message, "correct the ones above first: a prefix in every name, or another model's config, does this"
+        )
 
 
 def keys_in(recipe: Recipe) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """Two spellings of one fact give the same facts; two that differ are refused; a key that is read changes the facts."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit.errors import LoadError
 from circuit.load.source import Plain
-from tests.cases.texts import MODEL_TYPES, Config, case, facts, mapped, refusal, without
+from tests.cases.texts import MODEL_TYPES, Config, case, facts, mapped, refusal, tir_of, without
 
 ROPES: list[Config] = [
     {"rope_type": "default"},
@@ -199,3 +201,24 @@ def _set(config: Config, key: str, value: Plain) -> Config:
     table = config[outer]
     assert isinstance(table, dict)
     return config | {outer: table | {inner: value}}
+
+
+values: st.SearchStrategy[Plain] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), model_type=st.sampled_from(MODEL_TYPES), value=values)
+def test_any_value_of_any_key_maps_or_is_refused_but_never_fails_otherwise(
+    data: st.DataObject, model_type: str, value: Plain
+) -> None:
+    config = case(model_type, rope_parameters=dict(data.draw(st.sampled_from(ROPES))))
+    config = without(config, "rope_scaling", *(["rope_theta"] if model_type == "qwen3" else []))
+    table = config["rope_parameters"]
+    assert isinstance(table, dict)
+    key = data.draw(st.sampled_from([*config, *(f"rope_parameters.{name}" for name in table)]))
+    with suppress(LoadError):
+        tir_of(_set(config, key, value))
