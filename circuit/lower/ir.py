@@ -10,8 +10,9 @@ from circuit.uop.node import UOp
 class Group:
     """The nodes that one launch computes, in execution order, and the rule that put them together.
 
-    `numerics`: bit_identical | reference | differs. `derived` are weights that this group reads in place of its nodes' own:
-    one concatenated weight (and bias) for a horizontal fusion, whose outputs then are columns of one buffer.
+    `numerics`: bit_identical | reference | differs. `derived` are weights that this group reads in place of its
+    nodes' own: one concatenated weight (and bias) for a horizontal fusion, whose outputs then are columns of one
+    buffer.
     """
 
     rule: str
@@ -25,10 +26,10 @@ class Group:
 class Slot:
     """What a kernel's PARAM slot stands for.
 
-    `kind`: in | out | scratch | weight | state | step. `place` counts within the kind, in order of first use in the group;
-    a `step` slot is named: n, m, tokens, positions, sequences, page_tables, logit_rows, temperature, top_p,
-    seeds, choices, sample_positions (a row that gets logits has one of each; seeds: two words).
-    `rows`: "n" or "m" for in, out and scratch. `columns`: the row stride of in, out and scratch, in elements of 4 bytes.
+    `kind`: in | out | scratch | weight | state | step. `place` counts within the kind, in order of first use in the
+    group; a `step` slot is named: n, m, tokens, positions, sequences, page_tables, logit_rows, temperature, top_p,
+    seeds, choices, sample_positions (a row that gets logits has one of each; seeds: two words). `rows`: "n" or "m"
+    for in, out and scratch. `columns`: the row stride of in, out and scratch, in elements of 4 bytes.
     """
 
     slot: int

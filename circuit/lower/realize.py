@@ -1,7 +1,7 @@
 """A group of nodes to its kernel's definition: the ops' programs composed, in loops form.
 
-A member's output is the next member's input. Where a projection reads what a member computed, the whole row is needed before the
-first output: it is written to scratch and all threads wait, one launch of two phases.
+A member's output is the next member's input. Where a projection reads what a member computed, the whole row is needed
+before the first output: it is written to scratch and all threads wait, one launch of two phases.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ FORMATS = {"f32": DType.F32, "i32": DType.I32}
 class Wiring:
     """What a group's kernel may touch: its edges that others read, and the row stride of each buffer it meets.
 
-    `columns`: edge -> elements from one row of its buffer to the next; of a horizontal fusion, all its outputs share one buffer.
-    `panel`: outputs in a panel of the baked weights.
+    `columns`: edge -> elements from one row of its buffer to the next; of a horizontal fusion, all its outputs share
+    one buffer. `panel`: outputs in a panel of the baked weights.
     """
 
     stored: frozenset[int]
@@ -90,7 +90,9 @@ class _Program:
         self.effects = []
 
     def _rows_of_phase(self) -> UOp:
-        """The effects for all rows; one effect alone joins its loops with the rows', so that a schedule may reorder them."""
+        """The effects for all rows; one effect alone joins its loops with the rows', so that a schedule may reorder
+        them.
+        """
         if len(self.effects) == 1 and self.effects[0].op is Op.END:
             only = self.effects[0]
             return end(only.src[0], self.row, *bound_ranges(only))

@@ -1,12 +1,13 @@
 """How the loops of each family run: the schedule of a definition at a point's values.
 
-Lanes go over outputs, threads over outputs or rows, so no step touches the order of a fold. Ranges are named by the definitions:
-row, then out (one axis), h and d (two), h, half and i (three); k is a projection's fold; attention's loops start with p_.
+Lanes go over outputs, threads over outputs or rows, so no step touches the order of a fold. Ranges are named by the
+definitions: row, then out (one axis), h and d (two), h, half and i (three); k is a projection's fold; attention's loops
+start with p_.
 """
 
 from circuit.load.families import Point, value
-from circuit.uop.node import UOp
-from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast, range_names
+from circuit.uop.node import Op, UOp, range_size, toposort
+from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast, base_name, range_names
 
 K_BLOCK = 32
 """Inputs that share one scale in the block formats: what belongs to a block is loaded once for it."""
@@ -21,9 +22,13 @@ def schedule(point: Point, effects: tuple[UOp, ...]) -> Schedule:
         case "row_norm":
             return (*_lanes(names, ("out", "d"), value(point, "lanes")), Thread(range="row"))
         case "elementwise":
-            return (*_lanes(names, ("out",), value(point, "lanes")), Reorder(ranges=("out", "row")), Thread(range="out"))
+            return (
+                *_lanes(names, ("out",), value(point, "lanes")),
+                Reorder(ranges=("out", "row")),
+                Thread(range="out"),
+            )
         case "panel_linear":
-            return _panel_linear(point, names)
+            return _panel_linear(point, names, _size(effects, "out"))
         case "rope":
             return (*_lanes(names, ("i", "turn"), value(point, "lanes")), Thread(range="row"))
         case "attention":
@@ -44,12 +49,20 @@ def _lanes(names: tuple[str, ...], ranges: tuple[str, ...], lanes: int) -> Sched
     return tuple(steps)
 
 
-def _panel_linear(point: Point, names: tuple[str, ...]) -> Schedule:
-    """Threads over panels of outputs, then rows in tiles, lanes over the outputs; k in blocks, unrolled."""
+def _size(effects: tuple[UOp, ...], name: str) -> int:
+    """How often a range of the definition runs."""
+    return next(range_size(n) for n in toposort(*effects) if n.op is Op.RANGE and base_name(n) == name)
+
+
+def _panel_linear(point: Point, names: tuple[str, ...], outputs: int) -> Schedule:
+    """Threads over panels of outputs, then rows in tiles, lanes over the outputs; k in blocks, unrolled.
+
+    A projection of fewer outputs than lanes has that many lanes.
+    """
     steps: list[Step] = []
     if "column" in names:  # the phase that makes the projection's input
         steps += [*_lanes(names, ("column",), 8), Reorder(ranges=("column", "row")), Thread(range="column")]
-    lanes, tile, unroll = value(point, "lanes"), value(point, "row_tile"), value(point, "unroll")
+    lanes, tile, unroll = min(value(point, "lanes"), outputs), value(point, "row_tile"), value(point, "unroll")
     steps += [
         Split(range="out", factor=lanes, inner="out.lane"),
         Reorder(ranges=("out", "row", "out.lane")),

@@ -1,4 +1,4 @@
-"""The arrays that the executor gives each step, as kernels see them: types, shapes and the bounds of what addresses something."""
+"""The arrays that the executor gives each step, as kernels see them: types, shapes, and bounds of what addresses."""
 
 from circuit.sigma.attention import page_words, pages_of
 from circuit.tir.ir import Tir
@@ -11,7 +11,7 @@ SEQUENCES = 4096
 
 
 def step_array(tir: Tir, rows_hi: int, name: str, slot: int) -> UOp:
-    """The PARAM of a step array. Rows of `page_tables` are sequences; of `logit_rows` and the sampler's, rows with logits."""
+    """The PARAM of a step array. Rows of `page_tables` are sequences; of the sampler's arrays, rows with logits."""
     context = tir.context
     match name:
         case "tokens":

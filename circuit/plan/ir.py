@@ -1,4 +1,6 @@
-"""The plan (`.kir`): every launch of a step, the buffers, weights and states it touches, and what is claimed about it."""
+"""The plan (`.kir`): every launch of a step, the buffers, weights and states it touches, and what is claimed about
+it.
+"""
 
 from dataclasses import dataclass
 
@@ -81,8 +83,8 @@ class Axis:
 class Plan:
     """The realized lowering of one instance on one class, for one mode and a range of rows.
 
-    `rows` is inclusive. `policy` and `parts` are sorted by name. `digest` hashes the parts except `bytes`. `weights` are those
-    that launches read, in the order they first read them, after horizontal fusion: the manifest's order.
+    `rows` is inclusive. `policy` and `parts` are sorted by name. `digest` hashes the parts except `bytes`. `weights`
+    are those that launches read, in the order they first read them, after horizontal fusion: the manifest's order.
     """
 
     arch: str
@@ -101,6 +103,7 @@ class Plan:
     certificate: tuple[Axis, ...]
     parts: tuple[tuple[str, str], ...]
     digest: str
+
 
 PAGE = 64
 """Positions in one page of a KV cache. A page of one state is `2 * heads * PAGE * head_dim` f32 words: keys as

@@ -1,13 +1,14 @@
 """kv_write, attention: paged keys and values, and softmax attention over them.
 
-The pool of a state is pages of PAGE positions; a page holds keys as [head][head_dim][PAGE], then values as [head][PAGE][head_dim], so that
-lanes may run over positions for scores and over the head's width for the sum. `page_tables` is [sequence][page]; a row's sequence
-stands in `sequences`, its position in `positions`.
+The pool of a state is pages of PAGE positions; a page holds keys as [head][head_dim][PAGE], then values as
+[head][PAGE][head_dim], so that lanes may run over positions for scores and over the head's width for the sum.
+`page_tables` is [sequence][page]; a row's sequence stands in `sequences`, its position in `positions`.
 
-Attention is two passes: s = scale * fold over head_dim of q*k; M = max over visible s; e = exp2((s - M) * log2 e); both sums are fold:256
-over absolute positions, visible ones only (an invisible one counts as +0, which changes no partial sum: no sum here is -0); one
-product with 1/sum. Position j is visible from i where i - window < j <= i; window 0 is none. Folds start at the chunk that holds the
-first visible position: the chunks before it are +0. Source: Vaswani et al. 2017, arXiv:1706.03762.
+Attention is two passes: s = scale * fold over head_dim of q*k; M = max over visible s; e = exp2((s - M) * log2 e);
+both sums are fold:256 over absolute positions, visible ones only (an invisible one counts as +0, which changes no
+partial sum: no sum here is -0); one product with 1/sum. Position j is visible from i where i - window < j <= i;
+window 0 is none. Folds start at the chunk that holds the first visible position: the chunks before it are +0. Source:
+Vaswani et al. 2017, arXiv:1706.03762.
 """
 
 import math
@@ -28,7 +29,9 @@ def page_words(heads: int, head_dim: int) -> int:
 
 
 def pages_of(context: int) -> int:
-    """The row length of a page table: pages of `context` positions, and one more that a loop's end may look up unused."""
+    """The row length of a page table: pages of `context` positions, and one more that a loop's end may look up
+    unused.
+    """
     return context // PAGE + 1
 
 

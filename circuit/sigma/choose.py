@@ -1,12 +1,13 @@
 """argmax, sample: from logits to a token id.
 
-sample draws from softmax(logits / temperature) cut to its nucleus, as one argmax: each token's log-probability plus Gumbel noise that
-Philox gives for (seed, choice, position, token), so that no order, batch or thread can change it. Sources: Gumbel-max,
-Maddison et al. 2014, arXiv:1411.0030; nucleus, Holtzman et al. 2019, arXiv:1904.09751; Philox4x32-10, Salmon et al. 2011.
+sample draws from softmax(logits / temperature) cut to its nucleus, as one argmax: each token's log-probability plus
+Gumbel noise that Philox gives for (seed, choice, position, token), so that no order, batch or thread can change it.
+Sources: Gumbel-max, Maddison et al. 2014, arXiv:1411.0030; nucleus, Holtzman et al. 2019, arXiv:1904.09751;
+Philox4x32-10, Salmon et al. 2011.
 
-The nucleus is every token at least as likely as a threshold: the largest float32 t such that the tokens of probability >= t hold
-top_p of the mass (equal probabilities are in or out together). It is found bit by bit; masses are lanes:128 sums of
-e = exp2((z - max) * log2 e), which lie in [0, 1], where the order of floats is the order of their bits.
+The nucleus is every token at least as likely as a threshold: the largest float32 t such that the tokens of probability
+>= t hold top_p of the mass (equal probabilities are in or out together). It is found bit by bit; masses are lanes:128
+sums of e = exp2((z - max) * log2 e), which lie in [0, 1], where the order of floats is the order of their bits.
 """
 
 import math
@@ -37,7 +38,7 @@ from circuit.uop.philox import philox4x32, uniform
 
 
 def first_highest(values: UOp) -> UOp:
-    """The lowest index of the largest of [n] values; NaNs never win, of +0 and -0 the first counts; 0 if all are NaN or -inf."""
+    """The lowest index of the largest of [n] values; a NaN never wins, of +0 and -0 the first counts; else 0."""
     n = values.shape[0]
     i, k = loop("i", n), loop("i", n)
     highest = bitcast(reduce("max", index(values, i), i), DType.U32)
@@ -75,7 +76,7 @@ def _sample(use: Use) -> Values:
 
 
 def _nucleus(masses: UOp, top_p: UOp, row: UOp) -> UOp:
-    """The threshold's float32 bits, the highest first: a bit stays if what is at least as likely still holds the mass."""
+    """The threshold's float32 bits, highest first: a bit stays if what is as likely or more still holds the mass."""
     n = masses.shape[0]
 
     def mass_from(bits: UOp, name: str) -> UOp:

@@ -1,7 +1,7 @@
 """rms_norm: y[d] = x[d] * rsqrt(mean(x^2) + eps) * w[d], over the whole row or over each head.
 
-Source: Zhang & Sennrich 2019, arXiv:1910.07467. The sum of squares is lanes:128; the mean is the sum times the float32 nearest to
-1/n; the product with the weight comes last, as in the published model classes.
+Source: Zhang & Sennrich 2019, arXiv:1910.07467. The sum of squares is lanes:128; the mean is the sum times the
+float32 nearest to 1/n; the product with the weight comes last, as in the published model classes.
 """
 
 from circuit.sigma.op import OpKind, Use, Values

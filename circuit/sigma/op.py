@@ -1,7 +1,7 @@
 """An op of Sigma: its signature, and its one definition as a UOp program for one row of a step.
 
-The row loop belongs to the kernel that runs the op, not to the op: a definition is given the row's RANGE and reads what belongs
-to that row. So no definition can let one row's result depend on another row, other than through a state.
+The row loop belongs to the kernel that runs the op, not to the op: a definition is given the row's RANGE and reads
+what belongs to that row. So no definition can let one row's result depend on another row, other than through a state.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,9 @@ class Room:
 class Use:
     """What a definition is given.
 
-    `row` is the RANGE of the row; `inputs` have shape [dim], f32 (token ids: i32); `weights` are f32, in the op's order: [out, in] or
-    [dim]; `step` are the step's arrays by name (tokens, positions, ...), [rows] or as their definition says.
+    `row` is the RANGE of the row; `inputs` have shape [dim], f32 (token ids: i32); `weights` are f32, in the op's
+    order: [out, in] or [dim]; `step` are the step's arrays by name (tokens, positions, ...), [rows] or as their
+    definition says.
     """
 
     row: UOp
@@ -68,7 +69,8 @@ class Writes:
 class OpKind:
     """A member of Sigma. `params` and `weights` are the names of what a node states, in order.
 
-    Exactly one of `define` and `writes` is given. `steps` is the op's vocabulary of precision steps. `step_inputs` are the step's arrays that it reads.
+    Exactly one of `define` and `writes` is given. `steps` is the op's vocabulary of precision steps. `step_inputs`
+    are the step's arrays that it reads.
     """
 
     name: str

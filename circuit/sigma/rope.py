@@ -44,7 +44,8 @@ def _turn(here: UOp, there: UOp, is_first: UOp, c: UOp, s: UOp) -> UOp:
 def _turns(use: Use, pairs: int) -> tuple[UOp, UOp]:
     """Cosine and sine of each pair, computed once a row."""
     frequencies = use.params["inv_freq"]
-    assert isinstance(frequencies, tuple) and len(frequencies) == pairs, "one frequency a pair"
+    assert isinstance(frequencies, tuple), "inv_freq is a list"
+    assert len(frequencies) == pairs, "one frequency a pair"
     i = loop("turn", pairs)
     position = cast(index(use.step["positions"], use.row), DType.F32)
     angle = position * index(stack(*(f32(v) for v in frequencies)), i)

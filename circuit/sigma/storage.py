@@ -1,8 +1,9 @@
 """What stored words mean: the UOp programs that decode weights, and where a value's word is.
 
-A baked tensor is an array of little-endian u32 words. `vector`: a word is one f32. `panel`: outputs stand in panels of P, a panel's
-words are lane-interleaved (word of lane l at ... + l), and the words of a panel follow the inputs k in ascending order, so that a
-kernel whose lanes are outputs streams it. Scales stand beside the codes that they belong to:
+A baked tensor is an array of little-endian u32 words. `vector`: a word is one f32. `panel`: outputs stand in panels
+of P, a panel's words are lane-interleaved (word of lane l at ... + l), and the words of a panel follow the inputs k
+in ascending order, so that a kernel whose lanes are outputs streams it. Scales stand beside the codes that they
+belong to:
 
 | format     | a unit is          | words of a unit in a panel, in order                                     |
 |------------|--------------------|--------------------------------------------------------------------------|
@@ -62,8 +63,8 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
 def decode_f16(half: UOp) -> UOp:
     """The value of f16 bits in the low half of a u32 whose high half is zero.
 
-    The exponent and mantissa, moved to their f32 places, are 2**-112 times the value (subnormals too); infinities and NaNs
-    take the largest exponent instead.
+    The exponent and mantissa, moved to their f32 places, are 2**-112 times the value (subnormals too); infinities and
+    NaNs take the largest exponent instead.
     """
     magnitude = half % 0x8000
     finite = bitcast(bitcast(shl(magnitude, 13), DType.F32) * f32(2.0**112), DType.U32)

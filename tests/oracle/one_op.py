@@ -15,6 +15,9 @@ from circuit.uop.build import group
 from circuit.uop.evaluate import evaluate
 
 F32 = NDArray[np.float32]
+Numbers = NDArray[np.float32] | NDArray[np.int32]
+Cells = list[int | float]
+Step = Mapping[str, Sequence[int] | Sequence[float]]
 CONTEXT = 640
 PANEL = 48
 
@@ -28,10 +31,10 @@ class Case:
     dims_out: Sequence[int]
     params: Mapping[str, Value]
     weights: Sequence[F32] = ()
-    step: Mapping[str, Sequence[int] | Sequence[float]] | None = None
+    step: Step | None = None
     heads: int = 0
     head_dim: int = 0
-    pool: list[float] | None = None
+    pool: Cells | None = None
     rows: int = 0
 
 
@@ -44,7 +47,9 @@ def definition(case: Case) -> Definition:
     format_out = "i32" if case.op in ("argmax", "sample") else "f32"
     edges += [Edge(name=f"y{k}", rows=rows, dim=d, format=format_out) for k, d in enumerate(case.dims_out)]
     table = Weight(name="table", shape=(300, 8), format="f32", recipe=Key(key="table"))
-    weights = [Weight(name=f"w{k}", shape=w.shape, format="f32", recipe=Key(key=f"w{k}")) for k, w in enumerate(case.weights)]
+    weights = [
+        Weight(name=f"w{k}", shape=w.shape, format="f32", recipe=Key(key=f"w{k}")) for k, w in enumerate(case.weights)
+    ]
     states = [State(name="kv", kind="paged_kv", heads=case.heads or 1, head_dim=case.head_dim or 2, format="f32")]
     embed = Node(id="embed", op="embed", inputs=(0,), outputs=(), weights=(len(weights),), block="embedding")
     node = Node(
@@ -77,11 +82,11 @@ def definition(case: Case) -> Definition:
     return define(tir, Group(rule=case.op, family="test", numerics="reference", nodes=(1,)), wiring)
 
 
-def prepared(case: Case) -> tuple[Definition, dict[int, list[int | float]], dict[int, int | float]]:
+def prepared(case: Case) -> tuple[Definition, dict[int, Cells], dict[int, int | float]]:
     """The definition, its buffers and its scalars, by slot."""
     made = definition(case)
     rows = case.rows or len(case.inputs[0])
-    buffers: dict[int, list[int | float]] = {}
+    buffers: dict[int, Cells] = {}
     scalars: dict[int, int | float] = {}
     step = dict(case.step or {})
     for slot in made.slots:
@@ -104,30 +109,30 @@ def prepared(case: Case) -> tuple[Definition, dict[int, list[int | float]], dict
     return made, buffers, scalars
 
 
-def run(case: Case) -> list[F32]:
+def run(case: Case) -> list[Numbers]:
     """The outputs, [rows, dim] each; a state's pool is changed in place."""
     made, buffers, scalars = prepared(case)
     evaluate(group(*made.effects), buffers, scalars)
-    kind = np.int32 if case.op in ("argmax", "sample") else np.float32
     rows = case.rows or len(case.inputs[0])
-    return [
-        np.array(buffers[slot.slot], dtype=kind).reshape(rows, -1) for slot in made.slots if slot.kind == "out"
-    ]
+    outputs = [np.array(buffers[slot.slot]).reshape(rows, -1) for slot in made.slots if slot.kind == "out"]
+    if case.op in ("argmax", "sample"):
+        return [values.astype(np.int32) for values in outputs]
+    return [values.astype(np.float32) for values in outputs]
 
 
-def pool_of(pages: int, heads: int, head_dim: int) -> list[float]:
+def pool_of(pages: int, heads: int, head_dim: int) -> Cells:
     """An empty pool."""
     return [0.0] * (pages * page_words(heads, head_dim))
 
 
-def _baked(values: F32) -> list[float] | list[int]:
+def _baked(values: F32) -> Cells:
     """A vector as it is; a matrix as f32 words in panels, written out from the layout's table."""
     if values.ndim == 1:
-        return values.tolist()
+        return list(map(float, values))
     n, k = values.shape
     panels = -(-n // PANEL)
     words = np.zeros((panels, k, PANEL), dtype=np.uint32)
     bits = values.view(np.uint32)
     for j in range(n):
         words[j // PANEL, :, j % PANEL] = bits[j]
-    return words.reshape(-1).tolist()
+    return list(map(int, words.reshape(-1)))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from circuit.sigma.attention import PAGE, pages_of
+from circuit.tir.ir import Value
 from tests.oracle.one_op import CONTEXT, F32, Case, pool_of, run
 
 KV_HEADS, HEADS, HEAD_DIM = 2, 4, 8
@@ -21,7 +22,14 @@ def written(keys: F32, values: F32, pages: list[int], n_pages: int) -> list[floa
     step = {"positions": list(range(n)), "sequences": [0] * n, "page_tables": tables(pages)}
     params = {"heads": KV_HEADS, "head_dim": HEAD_DIM}
     case = Case(
-        op="kv_write", inputs=(keys, values), dims_out=(), params=params, step=step, heads=KV_HEADS, head_dim=HEAD_DIM, pool=pool
+        op="kv_write",
+        inputs=(keys, values),
+        dims_out=(),
+        params=params,
+        step=step,
+        heads=KV_HEADS,
+        head_dim=HEAD_DIM,
+        pool=pool,
     )
     run(case)
     return pool
@@ -49,7 +57,7 @@ def test_attention_reads_what_kv_write_wrote(window: int, length: int) -> None:
     pool = written(keys, values, pages, len(pages))
     positions = sorted({0, 4, 63, 64, length - 1})
     q = rng.standard_normal((len(positions), HEADS * HEAD_DIM)).astype(np.float32)
-    params = {
+    params: dict[str, Value] = {
         "causal": True,
         "head_dim": HEAD_DIM,
         "heads": HEADS,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.oracle.one_op import F32, Case, run
+from tests.oracle.one_op import F32, Case, Step, run
 
 N = 40
 
@@ -15,7 +15,7 @@ def choose(logits: F32) -> list[int]:
 
 def draw(logits: F32, temperature: float, top_p: float, seeds: list[int], position: int = 9) -> list[int]:
     rows = len(seeds)
-    step = {
+    step: Step = {
         "temperature": [temperature] * rows,
         "top_p": [top_p] * rows,
         "seeds": [word for seed in seeds for word in (seed, 0)],

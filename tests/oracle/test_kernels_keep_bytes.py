@@ -1,6 +1,7 @@
-"""Every op of Sigma, scheduled and compiled, gives the bytes of its definition run by the evaluator, with 1, 2 and 3 threads."""
+"""Every op of Sigma, scheduled and compiled, gives the bytes of its definition run by the evaluator, with 1, 2 and 3
+threads.
+"""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from circuit.load.families import Point
 from circuit.lower.schedules import schedule
 from circuit.sigma import SIGMA
 from circuit.sigma.attention import pages_of
+from circuit.tir.ir import Value
 from circuit.uop.schedule import apply
-from tests.oracle.one_op import CONTEXT, F32, Case, pool_of, prepared
+from tests.oracle.one_op import CONTEXT, F32, Case, Step, pool_of, prepared
 from tests.render.harness import Buffers, Library, compile_kernels, expected, same, written_slots
 
 RNG = np.random.default_rng(11)
@@ -37,7 +39,7 @@ def point(family: str, **values: int) -> Point:
     )
 
 
-def paged(rows: int) -> dict[str, list[int]]:
+def paged(rows: int) -> Step:
     """Rows of two sequences, at positions before, at and after the ends of pages and chunks."""
     width = pages_of(CONTEXT)
     return {
@@ -50,14 +52,21 @@ def paged(rows: int) -> dict[str, list[int]]:
 def attention(window: int) -> Case:
     heads = {"heads": 4, "kv_heads": 2, "head_dim": 16}
     pool = normal(len(pool_of(2 * pages_of(CONTEXT), 2, 16))).tolist()
-    params = {**heads, "window": window, "scale": 0.25, "causal": True}
+    params: dict[str, Value] = {**heads, "window": window, "scale": 0.25, "causal": True}
     return Case(
-        op="attention", inputs=(normal(ROWS, 64),), dims_out=(64,), params=params, step=paged(ROWS), heads=2, head_dim=16, pool=pool
+        op="attention",
+        inputs=(normal(ROWS, 64),),
+        dims_out=(64,),
+        params=params,
+        step=paged(ROWS),
+        heads=2,
+        head_dim=16,
+        pool=pool,
     )
 
 
 def rope(style: str, rotary: int) -> Case:
-    params = {"heads": 3, "head_dim": 16, "rotary_dim": rotary, "style": style, "scale": 1.0}
+    params: dict[str, Value] = {"heads": 3, "head_dim": 16, "rotary_dim": rotary, "style": style, "scale": 1.0}
     frequencies = tuple(float(np.float32(0.1**k)) for k in range(rotary // 2))
     return Case(
         op="rope",
@@ -74,13 +83,13 @@ def linear(n: int, k: int, bias: bool) -> Case:
 
 
 def norm(dim: int, heads: int) -> Case:
-    params = {"eps": 1e-5, "heads": heads, "weight_form": "plain"}
+    params: dict[str, Value] = {"eps": 1e-5, "heads": heads, "weight_form": "plain"}
     x = normal(ROWS, dim)
     return Case(op="rms_norm", inputs=(x,), dims_out=(dim,), params=params, weights=(normal(dim // heads),))
 
 
 def sample() -> Case:
-    step = {
+    step: Step = {
         "temperature": [1.0, 0.7, 2.0, 1.0, 0.1, 1.0],
         "top_p": [1.0, 0.9, 0.5, 0.01, 1.0, 0.99],
         "seeds": list(range(12)),
@@ -112,9 +121,17 @@ PREFILL = point("panel_linear", lanes=24, row_tile=4, unroll=8)
 def cases() -> dict[str, tuple[Case, Point]]:
     glu = Case(op="glu", inputs=(normal(ROWS, 44) * 9, normal(ROWS, 44)), dims_out=(44,), params={"kind": "silu"})
     add = Case(op="residual_add", inputs=(normal(ROWS, 44), normal(ROWS, 44)), dims_out=(44,), params={})
-    pick = Case(op="index_select", inputs=(normal(ROWS, 9),), dims_out=(9,), params={}, step={"logit_rows": [3, 1, 0, 5, 2, 4]})
+    pick = Case(
+        op="index_select", inputs=(normal(ROWS, 9),), dims_out=(9,), params={}, step={"logit_rows": [3, 1, 0, 5, 2, 4]}
+    )
     embed = Case(
-        op="embed", inputs=(), dims_out=(8,), params={}, weights=(normal(300, 8),), step={"tokens": [0, 299, 7, 7, 48, 47]}, rows=ROWS
+        op="embed",
+        inputs=(),
+        dims_out=(8,),
+        params={},
+        weights=(normal(300, 8),),
+        step={"tokens": [0, 299, 7, 7, 48, 47]},
+        rows=ROWS,
     )
     argmax = Case(op="argmax", inputs=(np.round(normal(ROWS, 60)),), dims_out=(1,), params={})
     return {
@@ -140,13 +157,13 @@ def cases() -> dict[str, tuple[Case, Point]]:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     kernels = {}
     for name, (case, at) in cases().items():
         effects = prepared(case)[0].effects
         kernels[name] = apply(effects, schedule(at, effects))
     folder: Path = tmp_path_factory.mktemp("sigma")
-    yield compile_kernels(folder, kernels)
+    return compile_kernels(folder, kernels)
 
 
 def test_every_op_has_a_case() -> None:

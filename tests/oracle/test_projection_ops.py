@@ -1,10 +1,15 @@
-"""embed, index_select, rms_norm, linear, glu, residual_add against formulas in float64, and linear's order bit by bit."""
+"""embed, index_select, rms_norm, linear, glu, residual_add against formulas in float64, and linear's order bit by
+bit.
+"""
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from tests.oracle.one_op import F32, Case, run
+from circuit.tir.ir import Value
+from tests.oracle.one_op import F32, Case, Numbers, run
 
+Wide = NDArray[np.float64]
 RNG = np.random.default_rng(7)
 
 
@@ -12,7 +17,7 @@ def normal(*shape: int) -> F32:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def close(got: F32, want: np.ndarray, relative: float = 2e-6) -> None:
+def close(got: Numbers, want: Wide, relative: float = 2e-6) -> None:
     assert got.shape == want.shape
     assert np.abs(got - want).max() <= relative * np.abs(want).max()
 
@@ -33,7 +38,7 @@ def test_index_select_picks_the_rows_that_get_logits() -> None:
 @pytest.mark.parametrize(("dim", "heads"), [(40, 1), (128, 1), (300, 1), (64, 4), (576, 3)])
 def test_rms_norm_over_the_row_and_over_heads(dim: int, heads: int) -> None:
     x, w = normal(2, dim) * 3, normal(dim // heads)
-    params = {"eps": 1e-5, "heads": heads, "weight_form": "plain"}
+    params: dict[str, Value] = {"eps": 1e-5, "heads": heads, "weight_form": "plain"}
     (y,) = run(Case(op="rms_norm", inputs=(x,), dims_out=(dim,), params=params, weights=(w,)))
     wide = x.astype(np.float64).reshape(2, heads, -1)
     want = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * w
@@ -42,7 +47,7 @@ def test_rms_norm_over_the_row_and_over_heads(dim: int, heads: int) -> None:
 
 def test_rms_norm_keeps_its_epsilon_inside_the_root() -> None:
     x = np.full((1, 8), 1e-4, dtype=np.float32)
-    params = {"eps": 1e-2, "heads": 1, "weight_form": "plain"}
+    params: dict[str, Value] = {"eps": 1e-2, "heads": 1, "weight_form": "plain"}
     (y,) = run(Case(op="rms_norm", inputs=(x,), dims_out=(8,), params=params, weights=(np.ones(8, np.float32),)))
     close(y, x / np.sqrt(1e-8 + 1e-2))
 

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from circuit.tir.ir import Value
 from tests.oracle.one_op import F32, Case, run
 
 HEADS = 2
 
 
-def rotate(x: F32, positions: list[int], head_dim: int, rotary: int, style: str, frequencies: F32, scale: float) -> np.ndarray:
+def rotate(
+    x: F32, positions: list[int], head_dim: int, rotary: int, style: str, frequencies: F32, scale: float
+) -> np.ndarray:
     y = x.astype(np.float64).reshape(len(positions), HEADS, head_dim).copy()
     half = rotary // 2
     first = np.arange(half) if style == "neox" else np.arange(half) * 2
@@ -27,7 +30,7 @@ def test_rope_turns_pairs(style: str, head_dim: int, rotary: int, scale: float) 
     x = np.random.default_rng(3).standard_normal((4, HEADS * head_dim)).astype(np.float32)
     frequencies = (10000.0 ** (-np.arange(0, rotary, 2) / rotary)).astype(np.float32)
     positions = [0, 1, 77, 639]
-    params = {
+    params: dict[str, Value] = {
         "head_dim": head_dim,
         "heads": HEADS,
         "inv_freq": tuple(map(float, frequencies)),
