@@ -1,8 +1,8 @@
 """The typed circuit against the tensors of a checkpoint: each is read once, or ignored with a reason, or refused."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from circuit.errors import LoadError, Problem
 from circuit.formats import FORMATS
@@ -54,7 +54,7 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
     for name in sorted(by_name):
         if name in reader_of or any(name == shared for shared, _ in equal):
             continue
-        why = next((why for pattern, why in ledger.ignored_tensors if fnmatchcase(name, pattern)), None)
+        why = next((why for pattern, why in ledger.ignored_tensors if _fits(name, pattern)), None)
         if why is None:
             problems.append(_surplus(tir, ledger, reader_of, name))
         else:
@@ -137,6 +137,11 @@ def _switches(ledger: Ledger, block: str, node_id: str, param: str) -> tuple[str
     template = block.rpartition(".")[2] + node_id.removeprefix(block)
     use = f"{template}.{param}"
     return tuple(fact for fact, uses in ledger.uses if use in uses)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether the name is the pattern with something, or nothing, in the place of each `*`."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
 
 def _said(said: tuple[str, ...]) -> str:
