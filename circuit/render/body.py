@@ -27,6 +27,7 @@ from circuit.uop.node import (
     bound_ranges,
     const,
     range_size,
+    toposort,
 )
 from circuit.uop.scalar import identity, is_alu
 
@@ -229,7 +230,10 @@ class Body:
         base, _ = storage(node.src[0])
         pointer, where = self._pointer(base), self._place(node.src[0].src[1], piece)
         if width > 1 and where.step == 1:
-            text = f"*(const {memory_type(node.dtype, width)} *){self._at(pointer, where)}"
+            at = self._at(pointer, where)
+            text = f"*(const {memory_type(node.dtype, width)} *){at}"
+            if node.dtype is DType.U32 and base.op is Op.PARAM and piece is not None and piece.start % 16 == 0:
+                self._nest.home(node).lines.append(f"MET_AHEAD({at});")
         else:
             elements = self._elements(pointer, where, piece)
             text = elements[0] if width == 1 else f"({c_type(node.dtype, width)}){{{', '.join(elements)}}}"
@@ -287,33 +291,48 @@ class Body:
                 width, name = piece.width if piece is not None else 1, self._nest.name("a")
                 home.lines.append(f"{c_type(node.dtype, width)} {name} = {literal(start, width)};")
                 totals.append((which, piece, name))
+        parked = [name for _, piece, name in totals if piece is not None and _holds_loop(node)]
+        home.lines += [f"MET_PARK({name});" for name in parked]
         n = len(node.src) - len(ranges)
         values = tuple(s for copy in group for s in copy.src[:n])
-        self._fold(home, node.arg.op, ranges, values, totals)
+        self._fold(home, node.arg.op, ranges, values, totals, parked)
         for which, piece, name in totals:
             home.known[group[which], piece] = name
 
     def _fold(
-        self, block: Block, op: str, ranges: Values, values: Values, totals: list[tuple[int, Piece | None, str]]
+        self,
+        block: Block,
+        op: str,
+        ranges: Values,
+        values: Values,
+        totals: list[tuple[int, Piece | None, str]],
+        parked: list[str],
     ) -> None:
         if not ranges:
             n = 2 if op == "mulacc" else 1
             for which, piece, name in totals:
                 width = piece.width if piece is not None else 1
                 terms = [self._operand(v, piece, width) for v in values[which * n : which * n + n]]
-                block.lines.append(f"{name} = {step(op, values[0].dtype, width, name, terms)};")
+                block.lines.append(step(op, values[0].dtype, width, name, terms))
+            block.lines += [f"MET_PARK({name});" for name in parked]
             return
         if axis_of(ranges[0]) is Axis.UPCAST:
             for copy in unroll(values, ranges[:1], self._copies):
-                self._fold(block, op, ranges[1:], copy, totals)
+                self._fold(block, op, ranges[1:], copy, totals, parked)
             return
         with self._nest.inside(block, self._head(ranges[0]), ranges[0]) as inner:
-            self._fold(inner, op, ranges[1:], values, totals)
+            self._fold(inner, op, ranges[1:], values, totals, parked)
 
 
 def _parts(effect: UOp) -> Values:
     """The effects of a group, flat."""
     return tuple(p for s in effect.src for p in _parts(s)) if effect.op is Op.STACK else (effect,)
+
+
+def _holds_loop(node: UOp) -> bool:
+    """Whether a fold runs inside the loop of a fold."""
+    ranges = frozenset(bound_ranges(node))
+    return any(n.op is Op.REDUCE and not ranges.isdisjoint(n.ranges) for n in toposort(*node.src) if n is not node)
 
 
 def _first_thread_only(node: UOp) -> bool:

@@ -11,6 +11,7 @@ aligned to 4 bytes only.
 
 from circuit.render.body import Body
 from circuit.render.expr import c_type, memory_type
+from circuit.render.peephole import fit_to_processor
 from circuit.render.prelude import PRELUDE
 from circuit.uop.build import group
 from circuit.uop.node import Op, Param, Space, Storage, UOp, toposort
@@ -20,7 +21,7 @@ from circuit.uop.simplify import simplify
 
 def render_kernel(name: str, effects: tuple[UOp, ...]) -> str:
     """The C function of a kernel in loops form, scheduled or not."""
-    kernel = simplify(expand_orders(group(*effects)))
+    (kernel,) = fit_to_processor((simplify(expand_orders(group(*effects))),))
     body = Body().lines(kernel)
     arguments = _arguments(group(*effects))
     unused = ", ".join(f"(void){argument.split()[-1].lstrip('*')}" for argument in arguments)

@@ -4,6 +4,7 @@ A bool is an i32: 0 or 1 alone, 0 or -1 (a mask) in a vector. Signed arithmetic 
 bounds say that it cannot leave i32.
 """
 
+from circuit.render.peephole import is_number
 from circuit.uop.bounds import bounds
 from circuit.uop.node import Const, DType, Op, UOp, f32_value
 
@@ -44,19 +45,23 @@ def iota(start: int, width: int) -> str:
 
 
 def step(op: str, dtype: DType, width: int, total: str, values: list[str]) -> str:
-    """The next value of a REDUCE's total."""
+    """The statement that folds the next value into a REDUCE's total."""
     match op:
+        case "mulacc" if dtype is DType.F32 and width > 1:
+            return f"met_into_{c_type(dtype, width)}(&{total}, {values[0]}, {values[1]});"
         case "mulacc":
-            return _mulacc(dtype, width, values[0], values[1], total)
-        case "add" if dtype is DType.BOOL:
-            return f"{total} | {values[0]}"
+            text = _mulacc(dtype, width, values[0], values[1], total)
+        case "add" | "max" if dtype is DType.BOOL:
+            text = f"{total} | {values[0]}"
         case "mul" if dtype is DType.BOOL:
-            return f"{total} & {values[0]}"
-        case "max" if dtype is DType.BOOL:
-            return f"{total} | {values[0]}"
+            text = f"{total} & {values[0]}"
         case "max":
-            return f"met_max_{c_type(dtype, width)}({total}, {values[0]})"
-    return _wrapping("+" if op == "add" else "*", dtype, width, total, values[0])
+            text = f"met_max_{c_type(dtype, width)}({total}, {values[0]})"
+        case "add" | "mul":
+            text = _wrapping("+" if op == "add" else "*", dtype, width, total, values[0])
+        case _:
+            raise AssertionError(f"no reduce by {op}")
+    return f"{total} = {text};"
 
 
 def scalar_i32(op: Op, src: tuple[UOp, ...], a: str, b: str) -> str | None:
@@ -85,8 +90,12 @@ def expression(node: UOp, width: int, src: list[str]) -> str:
             return f"met_max_{suffix}({src[0]}, {src[1]})"
         case Op.XOR:
             return f"{src[0]} ^ {src[1]}"
+        case Op.CMPLT if width == 1:
+            return f"{src[0]} < {src[1]}"
+        case Op.CMPLT if kind is DType.U32 and all(bounds(s)[1] < _LIMIT for s in node.src):
+            return f"(i32x{width}){src[0]} < (i32x{width}){src[1]}"
         case Op.CMPLT:
-            return f"{src[0]} < {src[1]}" if width == 1 else f"(i32x{width})({src[0]} < {src[1]})"
+            return f"(i32x{width})({src[0]} < {src[1]})"
         case Op.WHERE if width == 1:
             return f"{src[0]} ? {src[1]} : {src[2]}"
         case Op.WHERE:
@@ -104,6 +113,8 @@ def expression(node: UOp, width: int, src: list[str]) -> str:
             return _cast(node, width, src[0])
         case Op.BITCAST if node.dtype is kind:
             return src[0]
+        case Op.BITCAST if kind is DType.F32 and width > 1 and is_number(node.src[0]):
+            return f"(u32x{width}){src[0]}"
         case Op.BITCAST if kind is DType.F32:
             return f"met_word({src[0]})" if width == 1 else f"met_word_x{width}({src[0]})"
         case Op.BITCAST:

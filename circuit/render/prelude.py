@@ -18,7 +18,8 @@ typedef i32 i32m __attribute__((may_alias));
 typedef u32 u32m __attribute__((may_alias));
 typedef struct met_team met_team;
 #define MET_INLINE static inline __attribute__((always_inline, unused))
-#define MET_STEP() __asm__ volatile("" ::: "memory") /* values loaded before are loaded again after */
+#define MET_AHEAD(p) __builtin_prefetch((const char *)(p) + 2048)
+#define MET_PARK(x) __asm__ volatile("" : "+m"(x)) /* lives in memory until its next use, which frees a register */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_elementwise_fma)
 #define MET_ELEMENTWISE_FMA
@@ -71,10 +72,6 @@ MET_INLINE i32x@W met_div_i32x@W(i32x@W a, i32x@W b) {
 }
 MET_INLINE u32x@W met_mod_u32x@W(u32x@W a, u32x@W b) { return a % b; }
 MET_INLINE u32x@W met_div_u32x@W(u32x@W a, u32x@W b) { return a / b; }
-MET_INLINE u32x@W met_select_u32x@W(i32x@W p, u32x@W a, u32x@W b) { return ((u32x@W)p & a) | (~(u32x@W)p & b); }
-MET_INLINE i32x@W met_select_i32x@W(i32x@W p, i32x@W a, i32x@W b) { return (p & a) | (~p & b); }
-MET_INLINE i32x@W met_max_i32x@W(i32x@W a, i32x@W b) { return met_select_i32x@W(a < b, b, a); }
-MET_INLINE u32x@W met_max_u32x@W(u32x@W a, u32x@W b) { return met_select_u32x@W((i32x@W)(a < b), b, a); }
 MET_INLINE u32x@W met_word_x@W(f32x@W x) {
   i32x@W number = x == x;
   return ((u32x@W)x & (u32x@W)number) | (0x7fc00000u & ~(u32x@W)number);
@@ -98,9 +95,19 @@ MET_INLINE u32x@W met_u32x@W_of_f32(f32x@W x) {
 
 _PORTABLE = """\
 MET_INLINE f32x@W met_select_f32x@W(i32x@W p, f32x@W a, f32x@W b) {
-  return (f32x@W)met_select_i32x@W(p, (i32x@W)a, (i32x@W)b);
+  return (f32x@W)((p & (i32x@W)a) | (~p & (i32x@W)b));
 }
 MET_INLINE f32x@W met_max_f32x@W(f32x@W a, f32x@W b) { return met_select_f32x@W(a < b, b, a); }
+"""
+_SELECTS = """\
+MET_INLINE i32x@W met_select_i32x@W(i32x@W p, i32x@W a, i32x@W b) {
+  return (i32x@W)met_select_f32x@W(p, (f32x@W)a, (f32x@W)b);
+}
+MET_INLINE u32x@W met_select_u32x@W(i32x@W p, u32x@W a, u32x@W b) {
+  return (u32x@W)met_select_f32x@W(p, (f32x@W)a, (f32x@W)b);
+}
+MET_INLINE i32x@W met_max_i32x@W(i32x@W a, i32x@W b) { return met_select_i32x@W(a < b, b, a); }
+MET_INLINE u32x@W met_max_u32x@W(u32x@W a, u32x@W b) { return met_select_u32x@W((i32x@W)(a < b), b, a); }
 """
 _FMA = (
     """\
@@ -112,6 +119,13 @@ MET_INLINE f32x@W met_fma_f32x@W(f32x@W a, f32x@W b, f32x@W c) {
 #else
   for (int l = 0; l < @W; l++) c[l] = __builtin_fmaf(a[l], b[l], c[l]);
   return c;
+#endif
+}
+MET_INLINE void met_into_f32x@W(f32x@W *total, f32x@W a, f32x@W b) { /* keeps the total in its register */
+#if defined(__FMA__) && !defined(__clang__)
+  __asm__("vfmadd231ps %2, %1, %0" : "+x"(*total) : "x"(a), "x"(b));
+#else
+  *total = met_fma_f32x@W(a, b, *total);
 #endif
 }
 #if defined(__AVX__) && !defined(__clang__)
@@ -126,7 +140,7 @@ MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { for (int l = 0; l < @W; l++) x[l]
 #endif
 """
 )
-_FAST = {w: _FMA.replace("@W", str(w)).replace("@S", "256" if w == 8 else "") for w in WIDTHS}
+_FAST = {w: (_FMA + _SELECTS).replace("@W", str(w)).replace("@S", "256" if w == 8 else "") for w in WIDTHS}
 
 PRELUDE = _SCALAR + "".join(
     _VECTOR.replace("@W", str(w)).replace("@B", str(4 * w)).replace("@X", ", ".join("x" * w)) + _FAST[w] for w in WIDTHS

@@ -3,6 +3,7 @@
 from itertools import product
 
 from circuit.render.lanes import substitute_all
+from circuit.render.peephole import fit_to_processor
 from circuit.uop.build import i32
 from circuit.uop.node import Op, Storage, UOp, range_size, toposort
 from circuit.uop.orders import local_room
@@ -48,7 +49,7 @@ def unroll(values: tuple[UOp, ...], ranges: tuple[UOp, ...], copies: Copies) -> 
             room: copies.own(room) for room in rooms if room is not None
         }
         new = substitute_all((*values, *reduces), replace)
-        found.append(simplify_all(new))
+        found.append(fit_to_processor(simplify_all(new)))
     for n in range(len(values), len(values) + len(reduces)):
         copies.note([copy[n] for copy in found])
     for n, value in enumerate(values):
