@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from circuit.emit.layout import ARRAYS, Input, Layout, Step
 from circuit.emit.runtime import ABI, GREEDY, SAMPLE
 from circuit.errors import Problem, RunError
-from circuit_exec.kv import pages_for
 from circuit_exec.memory import address, allocate
 
 LOGITS = "head.logits"
@@ -93,10 +92,6 @@ class Program:
         """The most rows that one step of a mode can have."""
         return max(step.rows[1] for step in self.layout.steps if step.mode == mode)
 
-    def table_width(self) -> int:
-        """Pages in a row of the page tables."""
-        return pages_for(self.layout.context)
-
     def step(self, rows: Rows) -> None:
         """Runs one step, after checking every value that addresses something. `output` reads what it left behind."""
         assert self._team is not None, "the program is closed"
@@ -161,6 +156,7 @@ class Program:
             "sample_positions": _whole([draw.position for draw in rows.draws]),
         }
         n = len(rows.tokens)
+        assert rows.page_tables.shape[1] == self.layout.table_width, f"page tables have shape {rows.page_tables.shape}"
         assert len(rows.positions) == len(rows.sequences) == n, "a row needs a token, a position and a sequence"
         assert rows.section != SAMPLE or len(rows.draws) == len(rows.logit_rows), "a drawn token needs a draw"
         last = {

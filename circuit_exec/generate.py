@@ -88,7 +88,7 @@ def run_rows(
         tokens=tokens,
         positions=range(first, first + len(tokens)),
         sequences=(0,) * len(tokens),
-        page_tables=pages.tables((0,), program.table_width()),
+        page_tables=pages.tables((0,), program.layout.table_width),
         logit_rows=logit_rows,
         section=section,
         draws=draws,

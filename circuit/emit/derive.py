@@ -9,6 +9,7 @@ from circuit.emit.layout import ARRAYS, BOUNDED, PAGE, SCALARS, Input, Layout, O
 from circuit.lower.ir import Kernel
 from circuit.plan.ir import PAGE as PLANNED_PAGE
 from circuit.plan.ir import Plan, StateAt, StepInput, Target, WeightAt
+from circuit.sigma.attention import pages_of
 from circuit.tir.ir import State
 from circuit.uop.node import Param, toposort
 
@@ -25,6 +26,7 @@ def layout(plans: tuple[Plan, ...]) -> Layout:
     max_words = _state_words(plans)
     return Layout(
         context=first.context,
+        table_width=pages_of(first.context),
         arena_bytes=max(plan.arena_bytes for plan in plans),
         read_bytes=_read_bytes(first),
         steps=tuple(Step(mode=plan.mode, rows=plan.rows, outputs=_outputs(plan)) for plan in plans),
@@ -62,6 +64,9 @@ def _inputs(plans: tuple[Plan, ...]) -> dict[str, Input]:
     found: dict[str, Input] = {}
     for target, param in _declarations(plans):
         if isinstance(target, StepInput):
+            if target.name == "page_tables":
+                width = pages_of(plans[0].context)
+                assert prod(param.shape) % width == 0, f"page tables of {param.shape} words have no rows of {width}"
             assert target.name in SCALARS or target.name in ARRAYS, f"there is no step input {target.name}"
             if target.name in BOUNDED:
                 assert param.lo is not None, f"{target.name} has no lower bound"

@@ -68,10 +68,12 @@ class Room:
 class Layout:
     """All of it. `steps` are in the order of `met_args.plan`, `states` in that of `met_args.states`.
 
-    `read_bytes` are the bytes of weights that a step of one row reads: not the tables that token ids pick rows of.
+    `table_width` is the row length of the page tables. `read_bytes` are the bytes of weights that a step of one row
+    reads: not the tables that token ids pick rows of.
     """
 
     context: int
+    table_width: int
     arena_bytes: int
     read_bytes: int
     steps: tuple[Step, ...]

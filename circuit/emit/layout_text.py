@@ -1,6 +1,6 @@
 """The text form of a layout, one line a thing; it reads back with `parse_layout`.
 
-    layout context 8192 arena 1310720 read 84934656
+    layout context 8192 pages 129 arena 1310720 read 84934656
     step decode 1 64
     output head.logits m 49152 at 66048
     input tokens from 0 to 49151
@@ -18,26 +18,27 @@ class LayoutError(ValueError):
 
 def layout_text(layout: Layout) -> str:
     """The text of a layout."""
-    lines = [f"layout context {layout.context} arena {layout.arena_bytes} read {layout.read_bytes}"]
+    room = f"pages {layout.table_width} arena {layout.arena_bytes} read {layout.read_bytes}"
+    lines = [f"layout context {layout.context} {room}"]
     for step in layout.steps:
         lines.append(f"step {step.mode} {step.rows[0]} {step.rows[1]}")
         lines += [f"output {o.edge} {o.rows} {o.columns} at {o.offset_bytes}" for o in step.outputs]
     lines += [f"input {given.name} from {given.lo} to {given.hi}" for given in layout.inputs]
-    lines += [f"state {room.name} {room.page_words} words {room.max_pages} pages" for room in layout.states]
+    lines += [f"state {state.name} {state.page_words} words {state.max_pages} pages" for state in layout.states]
     return "\n".join(lines) + "\n"
 
 
 def parse_layout(text: str) -> Layout:
     """The layout of a text; LayoutError for anything else."""
-    head: tuple[int, int, int] | None = None
+    head: tuple[int, int, int, int] | None = None
     steps: list[Step] = []
     outputs: list[list[Output]] = []
     inputs: list[Input] = []
     states: list[Room] = []
     for line in text.splitlines():
         match line.split(" "):
-            case ["layout", "context", context, "arena", arena, "read", read] if head is None:
-                head = (_count(context), _count(arena), _count(read))
+            case ["layout", "context", context, "pages", pages, "arena", arena, "read", read] if head is None:
+                head = (_count(context), _count(pages), _count(arena), _count(read))
             case ["step", mode, lo, hi]:
                 steps.append(Step(mode=mode, rows=(_count(lo), _count(hi)), outputs=()))
                 outputs.append([])
@@ -55,8 +56,9 @@ def parse_layout(text: str) -> Layout:
     made_steps = zip(steps, outputs, strict=True)
     return Layout(
         context=head[0],
-        arena_bytes=head[1],
-        read_bytes=head[2],
+        table_width=head[1],
+        arena_bytes=head[2],
+        read_bytes=head[3],
         steps=tuple(Step(mode=s.mode, rows=s.rows, outputs=tuple(o)) for s, o in made_steps),
         inputs=tuple(inputs),
         states=tuple(states),

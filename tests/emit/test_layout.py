@@ -9,6 +9,7 @@ from tests.emit.small import plan
 
 MADE = Layout(
     context=150,
+    table_width=3,
     arena_bytes=2688,
     read_bytes=160,
     steps=tuple(
@@ -31,7 +32,7 @@ MADE = Layout(
     states=(Room(name="kv", page_words=128, max_pages=8),),
 )
 TEXT = """\
-layout context 150 arena 2688 read 160
+layout context 150 pages 3 arena 2688 read 160
 step decode 1 16
 output head.logits m 40 at 64
 output head.token m 1 at 2624
