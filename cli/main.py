@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 a check failed, 2 wrong input, 3 refused by policy, 70 a bug in met, 130 interrupted.
 """
 
+import re
 import signal
 import sys
 from typing import Annotated
@@ -77,7 +78,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     if message.startswith("Usage:"):
         return message
     words = [word for word in arguments[:2] if word in ("fetch", "run", "logits", "bench", "circuit", "map", "show")]
-    text = message[:1].lower() + message[1:].rstrip(".")
+    text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])
 
 

@@ -21,17 +21,22 @@ class Ran:
 
 def met(*arguments: str | Path, home: Path, **environment: str) -> Ran:
     """Runs one command line in the folder `home`, whose `cache` folder is the user's cache."""
-    settings = os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", ENTRY, *map(str, arguments)],
         cwd=home,
-        env=settings | {"NO_COLOR": "1"} | environment,
+        env=settings(home) | environment,
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     return Ran(code=ran.returncode, out=ran.stdout, err=ran.stderr)
+
+
+def settings(home: Path) -> dict[str, str]:
+    """The environment of a command."""
+    found = os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    return found | {"NO_COLOR": "1"}
 
 
 def refused(ran: Ran, *, message: str, at: str | None = None, fix: str | None = None) -> None:
