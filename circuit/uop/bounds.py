@@ -4,7 +4,7 @@ Arithmetic wraps, so an interval that leaves the range of its type becomes that 
 bounds that its storage declares. A WHERE counts what its condition says about the chosen side.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from circuit.uop.node import Const, DType, Fold, Op, Param, Storage, UOp, bound_ranges
 from circuit.uop.scalar import LIMITS, identity
@@ -158,13 +158,26 @@ def _where(node: UOp, src: list[Interval]) -> Interval:
         return src[1]
     if src[0] == (0, 0):
         return src[2]
-    sides = (_assume(yes, _facts(condition, 1)), _assume(no, _facts(condition, 0)))
+    sides = (bounds_under(yes, facts_of(condition, 1)), bounds_under(no, facts_of(condition, 0)))
     return _union([side for side in sides if side[0] <= side[1]] or src[1:])
 
 
-def _facts(condition: UOp, truth: int) -> dict[UOp, Interval]:
-    """What the truth of a condition says about integer nodes: comparisons, their negations and conjunctions."""
-    facts: dict[UOp, Interval] = {}
+Facts = dict[UOp, Interval]
+
+
+def facts_of(condition: UOp, truth: int) -> Facts:
+    """What the truth of a condition says about integer nodes."""
+    facts: Facts = {}
+    for below, above, gap in comparisons(condition, truth):
+        _narrow(facts, below, LIMITS[below.dtype][0], bounds(above)[1] - gap)
+        _narrow(facts, above, bounds(below)[0] + gap, LIMITS[below.dtype][1])
+        if below.dtype is DType.I32:
+            _narrow_terms(facts, below, above, gap)
+    return facts
+
+
+def comparisons(condition: UOp, truth: int) -> Iterator[tuple[UOp, UOp, int]]:
+    """(a, b, gap) with b - a >= gap, for all integer comparisons that the truth of a condition decides."""
     pending = [(condition, truth)]
     while pending:
         node, holds = pending.pop()
@@ -175,23 +188,80 @@ def _facts(condition: UOp, truth: int) -> dict[UOp, Interval]:
                 pending.extend((s, holds) for s in node.src)
             case Op.CMPLT, _ if node.src[0].dtype in (DType.I32, DType.U32):
                 a, b = node.src
-                below, above = (b, a) if not holds else (a, b)  # below < above, or below <= above where not
-                _narrow(facts, below, LIMITS[a.dtype][0], bounds(above)[1] - holds)
-                _narrow(facts, above, bounds(below)[0] + holds, LIMITS[a.dtype][1])
-    return facts
+                yield (a, b, 1) if holds else (b, a, 0)
 
 
-def _narrow(facts: dict[UOp, Interval], node: UOp, lo: int, hi: int) -> None:
+def _narrow_terms(facts: Facts, below: UOp, above: UOp, gap: int) -> None:
+    """above - below >= gap, as a fact about each of the terms: c*x >= gap - the most that the others can be."""
+    terms, constant = difference(above, below)
+    most = linear_bounds(terms, constant, {})[1]
+    for atom, c in terms.items():
+        lo, hi = bounds(atom)
+        rest = most - max(c * lo, c * hi)
+        if c > 0:
+            _narrow(facts, atom, -((rest - gap) // c), hi)
+        elif c < 0:
+            _narrow(facts, atom, lo, (rest - gap) // -c)
+
+
+Linear = tuple[dict[UOp, int], int]  # coefficients and a constant: an integer that may leave i32
+
+
+def difference(a: UOp, b: UOp) -> Linear:
+    """a - b of two i32 as a linear form; the form 0 where one of them may have wrapped."""
+    terms: dict[UOp, int] = {}
+    constant = 0
+    for side, sign in ((a, 1), (b, -1)):
+        found, k = linear(side)
+        lo, hi = linear_bounds(found, k, {})
+        if not LIMITS[DType.I32][0] <= lo <= hi <= LIMITS[DType.I32][1]:
+            return {}, 0
+        constant += sign * k
+        for atom, c in found.items():
+            terms[atom] = terms.get(atom, 0) + sign * c
+    return terms, constant
+
+
+def linear(node: UOp) -> Linear:
+    """A sum of products by constants."""
+    terms: dict[UOp, int] = {}
+    constant = 0
+    pending = [(node, 1)]
+    while pending:
+        part, c = pending.pop()
+        match part.op, part.src:
+            case Op.CONST, _:
+                constant += c * bounds(part)[0]
+            case Op.ADD, _:
+                pending.extend((s, c) for s in part.src)
+            case Op.MUL, (x, y) if y.op is Op.CONST:
+                pending.append((x, c * bounds(y)[0]))
+            case _:
+                terms[part] = terms.get(part, 0) + c
+    return terms, constant
+
+
+def linear_bounds(terms: dict[UOp, int], constant: int, facts: Facts) -> Interval:
+    """The interval of a linear form."""
+    lo = hi = constant
+    for atom, c in terms.items():
+        least, most = bounds_under(atom, facts)
+        lo += min(c * least, c * most)
+        hi += max(c * least, c * most)
+    return (lo, hi)
+
+
+def _narrow(facts: Facts, node: UOp, lo: int, hi: int) -> None:
     if node.op is not Op.CONST:
         a, b = facts.get(node) or bounds(node)
         facts[node] = (max(a, lo), min(b, hi))
 
 
-def _assume(node: UOp, facts: dict[UOp, Interval]) -> Interval:
+def bounds_under(node: UOp, facts: Facts) -> Interval:
     """The bounds of integer arithmetic over nodes about which facts are known."""
     if not facts:
         return bounds(node)
-    known: dict[UOp, Interval] = dict(facts)
+    known = dict(facts)
     stack = [node]
     while stack:
         top = stack[-1]

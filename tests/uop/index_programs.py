@@ -26,13 +26,13 @@ def _points() -> dict[UOp, Values]:
 POINTS = _points()  # every assignment of the variables
 
 
-def meaning(root: UOp) -> Values:
+def meaning(root: UOp, points: dict[UOp, Values] = POINTS) -> Values:
     """The value of an integer program at every point: unbounded arithmetic, wrapped to 32 bits."""
-    value = dict(POINTS)
+    value = dict(points)
     for node in toposort(root):
         if node not in value:
             value[node] = _apply(node, [value[s] for s in node.src])
-    return np.broadcast_to(value[root], POINTS[OFFSET].shape)
+    return np.broadcast_to(value[root], next(iter(points.values())).shape)
 
 
 def _apply(node: UOp, x: list[Values]) -> Values:
