@@ -125,6 +125,9 @@ def _split_reduce(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
 def _split_end(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
     size, factor = r.src[0], step.factor
     constant = size.arg.bits if isinstance(size.arg, Const) else None
+    if factor == 1:
+        inner = taken.loop(step.inner, 1)
+        return _moved(node, r, r + inner, (r, inner))
     whole = i32(constant // factor) if constant is not None else size // factor
     parts: list[UOp] = []
     if constant is None or constant >= factor:
@@ -142,18 +145,21 @@ def _split_end(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
 
 def _moved(node: UOp, r: UOp, place: UOp, ranges: tuple[UOp, ...]) -> UOp:
     """An END whose range r is replaced by other ranges, r itself by a place in them."""
-    others = [s for x in node.src[1:] for s in (ranges if x is r else (x,))]
-    body = substitute(node.src[0], {r: place})
-    return end(body, *(substitute(s, {r: place}) for s in others))
+    others = [s for x in node.src[1:] for s in (ranges if x is r else (substitute(x, {r: place}),))]
+    return end(substitute(node.src[0], {r: place}), *others)
 
 
 def _copy(node: UOp, r: UOp, taken: Taken) -> UOp:
-    """The END with ranges and local storage of its own, r excepted, where they belong to what depends on r."""
-    below = toposort(node)
-    closers = [n for n in below if n.op in (Op.END, Op.REDUCE) and (n is node or r in n.ranges)]
-    mine = {s for c in closers for s in bound_ranges(c)} - {r}
-    rooms = dict.fromkeys(local_room(n) for n in below if n.op is Op.AFTER and r in n.ranges)
+    """The END with ranges of its own, r excepted, and with local storage of its own for what depends on them."""
+    below, own = toposort(node), frozenset(node.src[1:])
+    rooms = dict.fromkeys(local_room(n) for n in below if n.op is Op.AFTER and not own.isdisjoint(n.ranges))
     new = {room: taken.alloc_like(room) for room in rooms if room is not None}
+    changed = {node, *own, *new}
+    for n in below:
+        if not changed.isdisjoint(n.src):
+            changed.add(n)
+    closers = [n for n in below if n.op in (Op.END, Op.REDUCE) and n in changed]
+    mine = {s for c in closers for s in bound_ranges(c)} - {r}
     for n in below:
         if n not in new:
             src = tuple(new[s] for s in n.src)
