@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from circuit.emit.layout import ARRAYS, Input, Layout, Step
+from circuit.emit.layout import ARRAYS, Layout, Step
 from circuit.emit.runtime import ABI, GREEDY, SAMPLE
 from circuit.errors import Problem, RunError
 from circuit_exec.memory import address, allocate
@@ -143,35 +143,41 @@ class Program:
         raise AssertionError(f"the program has no plan of mode {mode} for {n_rows} rows")
 
     def _checked(self, rows: Rows) -> dict[str, NDArray[np.generic]]:
-        given: dict[str, NDArray[np.generic]] = {
-            "tokens": _whole(rows.tokens),
-            "positions": _whole(rows.positions),
-            "sequences": _whole(rows.sequences),
-            "page_tables": np.ascontiguousarray(rows.page_tables, np.int32),
-            "logit_rows": _whole(rows.logit_rows),
+        """The arrays of a step. A value that would be out of bounds is refused by name."""
+        n, tables = len(rows.tokens), np.ascontiguousarray(rows.page_tables, np.int32)
+        assert tables.shape[1] == self.layout.table_width, f"page tables have shape {tables.shape}"
+        assert len(rows.positions) == len(rows.sequences) == n, "a row needs a token, a position and a sequence"
+        assert rows.section != SAMPLE or len(rows.draws) == len(rows.logit_rows), "a drawn token needs a draw"
+        drawn_at = [draw.position for draw in rows.draws]
+        self._bounded("tokens", rows.tokens, 2**31 - 1)
+        self._bounded("positions", rows.positions, self.layout.context - 1)
+        self._bounded("sequences", rows.sequences, len(tables) - 1)
+        self._bounded("page_tables", (int(tables.min()), int(tables.max())), self.n_pages - 1)
+        self._bounded("logit_rows", rows.logit_rows, n - 1)
+        self._bounded("sample_positions", drawn_at, self.layout.context)
+        return {
+            "tokens": np.array(rows.tokens, np.int32),
+            "positions": np.array(rows.positions, np.int32),
+            "sequences": np.array(rows.sequences, np.int32),
+            "page_tables": tables,
+            "logit_rows": np.array(rows.logit_rows, np.int32),
             "temperature": np.array([draw.temperature for draw in rows.draws], np.float32),
             "top_p": np.array([draw.top_p for draw in rows.draws], np.float32),
             "seeds": np.array([(draw.seed & 0xFFFFFFFF, draw.seed >> 32) for draw in rows.draws], np.uint32),
             "choices": np.array([draw.choice for draw in rows.draws], np.uint32),
-            "sample_positions": _whole([draw.position for draw in rows.draws]),
+            "sample_positions": np.array(drawn_at, np.int32),
         }
-        n = len(rows.tokens)
-        assert rows.page_tables.shape[1] == self.layout.table_width, f"page tables have shape {rows.page_tables.shape}"
-        assert len(rows.positions) == len(rows.sequences) == n, "a row needs a token, a position and a sequence"
-        assert rows.section != SAMPLE or len(rows.draws) == len(rows.logit_rows), "a drawn token needs a draw"
-        last = {
-            "tokens": 2**31 - 1,
-            "positions": self.layout.context - 1,
-            "sequences": len(rows.page_tables) - 1,
-            "page_tables": self.n_pages - 1,
-            "logit_rows": n - 1,
-            "sample_positions": self.layout.context,
-        }
-        for name, (what, fix) in CHECKED.items():
-            declared = self._inputs.get(name, Input(name=name, lo=0, hi=last[name]))
-            _bounded(what, given[name], max(0, declared.lo), min(last[name], declared.hi), fix)
-            given[name] = given[name].astype(np.int32)
-        return given
+
+    def _bounded(self, name: str, values: Sequence[int], last: int) -> None:
+        """Refuses a value that is negative, above `last` or outside what the kernels declare."""
+        if not values:
+            return
+        declared = self._inputs.get(name)
+        lo, hi = (0, last) if declared is None else (max(0, declared.lo), min(last, declared.hi))
+        outside = min(values) if min(values) < lo else max(values)
+        if not lo <= outside <= hi:
+            what, fix = CHECKED[name]
+            raise RunError(Problem(message=f"{what} {outside} is outside {lo} to {hi}", fix=fix))
 
 
 def open_library(path: Path) -> ctypes.CDLL:
@@ -194,13 +200,3 @@ def open_library(path: Path) -> ctypes.CDLL:
     library.met_step.restype = ctypes.c_int32
     library.met_step.argtypes = [ctypes.c_void_p, ctypes.POINTER(Arguments)]
     return library
-
-
-def _whole(values: Sequence[int]) -> NDArray[np.int64]:
-    return np.array(values, np.int64)
-
-
-def _bounded(what: str, values: NDArray[np.generic], lo: int, hi: int, fix: str) -> None:
-    outside = values[(values < lo) | (values > hi)]  # type: ignore[operator]
-    if outside.size:
-        raise RunError(Problem(message=f"{what} {outside.flat[0]} is outside {lo} to {hi}", fix=fix))

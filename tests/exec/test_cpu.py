@@ -9,7 +9,8 @@ import pytest
 from circuit.emit.runtime import GREEDY, MAIN
 from circuit.errors import RunError
 from circuit_exec.cache import Cache
-from circuit_exec.cpu import Program, Rows
+from circuit_exec.cpu import Program, Rows, open_library
+from circuit_exec.memory import allocate
 from tests.exec import small
 
 TABLES = np.array([[3, 0, 0], [5, 1, 0]], np.int32)
@@ -71,3 +72,27 @@ def test_threads_that_the_system_does_not_give_are_refused(cache: Cache) -> None
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     assert str(caught.value) == "error: the system gives no 64 threads\n  = fix: ask for fewer with --threads"
+
+
+def test_memory_that_the_system_does_not_give_is_refused() -> None:
+    with pytest.raises(RunError) as caught:
+        allocate(1 << 60, "the cache l0.kv")
+    assert str(caught.value) == (
+        "error: there is no memory for the cache l0.kv: 1152921504606846976 bytes\n"
+        "  = fix: end other programs, or ask for a shorter context or fewer sequences"
+    )
+
+
+def test_memory_is_aligned_and_zero() -> None:
+    made = allocate(100_000, "a test")
+    assert made.ctypes.data % 4096 == 0
+    assert not made.any()
+
+
+def test_a_library_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "program.so"
+    path.write_bytes(b"no library")
+    with pytest.raises(RunError, match="the compiled program cannot be loaded: ") as caught:
+        open_library(path)
+    assert caught.value.problems[0].file == str(path)
+    assert caught.value.problems[0].fix == "remove the file, and it is compiled again"
