@@ -8,17 +8,24 @@ from circuit.lower.realize import Wiring, define
 from circuit.lower.schedules import schedule
 from circuit.tir.ir import Tir
 from circuit.uop.schedule import apply
+from circuit.uop.verify import verify_loops
 
 
 def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
-    """The kernel that one launch of the group runs. Equal groups give equal kernels, whatever their layer."""
+    """The kernel that one launch of the group runs. Equal groups give equal kernels, whatever their layer.
+
+    Both programs are verified: every access is proven in range, every pair of accesses ordered.
+    """
     definition = define(tir, group, wiring)
+    effects = apply(definition.effects, schedule(point, definition.effects))
+    verify_loops(*definition.effects)
+    verify_loops(*effects)
     return Kernel(
         name=kernel_name(tir, group),
         family=point.family,
         point=point.id,
         definition=definition.effects,
-        effects=apply(definition.effects, schedule(point, definition.effects)),
+        effects=effects,
         slots=definition.slots,
     )
 
