@@ -65,9 +65,17 @@ TARGETS = {
         features=("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"),
     ),
     ("Linux", "aarch64"): Target(
-        name="aarch64-linux", flags=(), zig_flags=("-fno-sanitize=undefined",), features=("fp", "asimd")
+        name="aarch64-linux",
+        flags=("-march=armv8-a",),
+        zig_flags=("-mcpu=generic", "-fno-sanitize=undefined"),
+        features=("fp", "asimd"),
     ),
-    ("Darwin", "arm64"): Target(name="arm64-macos", flags=(), zig_flags=("-fno-sanitize=undefined",), features=()),
+    ("Darwin", "arm64"): Target(
+        name="arm64-macos",
+        flags=("-march=armv8-a",),
+        zig_flags=("-mcpu=generic", "-fno-sanitize=undefined"),
+        features=(),
+    ),
 }
 
 

@@ -3,14 +3,16 @@
 import importlib.util
 import os
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from circuit.errors import RunError
 from circuit_exec import build as building
-from circuit_exec.build import build, find_compiler, find_target, processor_features
+from circuit_exec.build import TARGETS, build, find_compiler, find_target, processor_features
 from circuit_exec.cache import Cache
+from circuit_exec.library import library
 
 SOURCE = '__attribute__((visibility("default"))) int answer(void) { return 42; }\n'
 
@@ -91,6 +93,13 @@ def test_a_processor_without_fma_is_refused_by_name() -> None:
         "error: class cpu is compiled for x86-64-v3-linux, and this processor lacks fma, movbe\n"
         "  = fix: run it on a processor that has them"
     )
+
+
+def test_programs_are_compiled_for_what_the_class_states() -> None:
+    file = next(file for file in library().files if file.path == "kernels/cpu/HARDWARE.toml")
+    arch = tomllib.loads(file.text)["hardware"]["arch"]
+    found = {machine: target.flags for (system, machine), target in TARGETS.items() if system == "Linux"}
+    assert found == {machine: (f"-march={name}",) for machine, name in arch.items()}
 
 
 def test_an_unknown_system_is_refused_by_name() -> None:
