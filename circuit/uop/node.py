@@ -249,15 +249,17 @@ def toposort(*roots: UOp) -> list[UOp]:
     """Every node below the roots, each after its sources, in post-order from the left; without recursion."""
     order: list[UOp] = []
     seen: set[UOp] = set()
-    stack: list[tuple[UOp, bool]] = [(root, False) for root in reversed(roots)]
+    stack = list(reversed(roots))
     while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
+        node = stack[-1]
+        waiting = [s for s in reversed(node.src) if s not in seen] if node not in seen else ()
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        if node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+            order.append(node)
     return order
 
 
@@ -274,12 +276,10 @@ def substitute(root: UOp, replace: dict[UOp, UOp]) -> UOp:
 
 
 def broadcast(node: UOp, shape: tuple[int, ...]) -> UOp:
-    """A value with axes prepended until it has `shape`."""
-    if node.shape == shape:
-        return node
+    """A value with axes prepended until it has the rank of `shape`."""
     n = max(len(shape) - len(node.shape), 0)
-    assert shape[n:] == node.shape, f"shape {node.shape} does not broadcast to {shape}"
-    return UOp(Op.EXPAND, (node,), shape[:n])
+    assert n == 0 or shape[n:] == node.shape, f"shape {node.shape} does not broadcast to {shape}"
+    return UOp(Op.EXPAND, (node,), shape[:n]) if n else node
 
 
 def _binary(op: Op, a: "UOp | float", b: "UOp | float") -> UOp:
