@@ -2,8 +2,8 @@
 # Both need python3 (3.11 or newer), make and a C compiler, and put all that they install into .venv.
 
 PYTHON ?= python3
-PROMPT ?= What is the capital of France, and what is it known for?
-TOKENS ?= 96
+PROMPT ?= What is photosynthesis?
+TOKENS ?= 256
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check

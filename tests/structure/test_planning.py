@@ -27,7 +27,7 @@ texts, files, seen = checkpoint_texts(open_checkpoint("config.json")), library()
 def hook(event, args):
     if event == "open" and str(args[0]).endswith((".py", ".pyc")):
         return  # Python's own module loading
-    if event.partition(".")[0] in {"open", "os", "socket", "subprocess", "ctypes", "shutil", "tempfile", "mmap", "time"}:
+    if event.partition(".")[0] in {"open", "os", "socket", "subprocess", "ctypes", "shutil", "tempfile", "mmap"}:
         seen.append(f"{event} {args}")
 
 sys.addaudithook(hook)
