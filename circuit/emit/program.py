@@ -1,4 +1,4 @@
-"""A plan set as one C program: runtime, prelude, every distinct kernel once, one function a plan, and `met_run`.
+"""A plan set as one C program: prelude, runtime, every distinct kernel once, one function a plan, and `met_run`.
 
 A plan's function is the straight list of its launches, every address resolved: arena + offset, weights + the manifest's
 offset, the base of a state, the arrays of the step. What runs is what is printed here.
@@ -20,7 +20,7 @@ def emit_program(plans: tuple[Plan, ...]) -> str:
     """The C source of a plan set. `met_args.plan` selects a plan by its place in the set."""
     names, kernels = _kernels(plans)
     steps = [_step(place, plan, names[place]) for place, plan in enumerate(plans)]
-    return "\n".join([_head(plans), RUNTIME, render_prelude(), *kernels, *steps, _run(plans)])
+    return "\n".join([_head(plans), render_prelude(), RUNTIME, *kernels, *steps, _run(plans)])
 
 
 def _head(plans: tuple[Plan, ...]) -> str:
