@@ -71,6 +71,17 @@ class Taken:
         self._names.discard(name)
 
 
+def own_name(r: UOp) -> str:
+    """The name of a RANGE."""
+    assert isinstance(r.arg, Loop), r
+    return r.arg.name
+
+
+def base_name(r: UOp) -> str:
+    """The name of a RANGE without the apostrophes that tell copies apart."""
+    return own_name(r).rstrip("'")
+
+
 def local_room(node: UOp) -> UOp | None:
     """The ALLOC under AFTERs, if it is one."""
     while node.op is Op.AFTER:
@@ -92,29 +103,24 @@ def _fold(op: str, values: tuple[UOp, ...], k: UOp, place: UOp, inner: UOp) -> U
     return reduce(op, *moved, inner)
 
 
-def _name(k: UOp) -> str:
-    assert isinstance(k.arg, Loop), k
-    return k.arg.name
-
-
 def _chunks(node: UOp, taken: Taken) -> UOp:
     op, values, k = _parts(node)
     size, joins = k.src[0], "add" if op == "mulacc" else op
-    taken.free(_name(k))
-    chunk = _name(k).rstrip("'") + ".chunk"
+    taken.free(own_name(k))
+    chunk = base_name(k) + ".chunk"
     if not isinstance(size.arg, Const):
         c = taken.loop(chunk, simplify((size + (CHUNK - 1)) // CHUNK))
         rest = size - c * CHUNK
-        i = taken.loop(_name(k), simplify(where(rest < CHUNK, rest, CHUNK)))
+        i = taken.loop(own_name(k), simplify(where(rest < CHUNK, rest, CHUNK)))
         return reduce(joins, _fold(op, values, k, c * CHUNK + i, i), c)
     whole, rest_size = divmod(size.arg.bits, CHUNK)
     total: UOp = const(node.dtype, identity(joins, node.dtype))
     if whole:
-        c, i = taken.loop(chunk, whole), taken.loop(_name(k), CHUNK)
+        c, i = taken.loop(chunk, whole), taken.loop(own_name(k), CHUNK)
         total = reduce(joins, _fold(op, values, k, c * CHUNK + i, i), c)
     if not rest_size:
         return total
-    i = taken.loop(_name(k), rest_size)
+    i = taken.loop(own_name(k), rest_size)
     return _join(joins, total, _fold(op, values, k, i + whole * CHUNK, i))
 
 
@@ -124,25 +130,25 @@ def _join(op: str, a: UOp, b: UOp) -> UOp:
 
 def _lanes(node: UOp, taken: Taken) -> UOp:
     op, values, k = _parts(node)
-    assert isinstance(k.src[0].arg, Const), f"lanes:128 over range {_name(k)}, whose end is not a constant"
+    assert isinstance(k.src[0].arg, Const), f"lanes:128 over range {own_name(k)}, whose end is not a constant"
     joins = "add" if op == "mulacc" else op
-    room = taken.alloc(LANES, node.dtype, f"{_name(k)}.lanes")
+    room = taken.alloc(LANES, node.dtype, f"{own_name(k)}.lanes")
     rounds, longer = divmod(k.src[0].arg.bits, LANES)
-    taken.free(_name(k))
+    taken.free(own_name(k))
     effects: list[UOp] = []
     for first, count, n in ((0, longer, rounds + 1), (longer, LANES - longer, rounds)):
         if count:
-            lane = taken.loop(_name(k).rstrip("'") + ".lane", count, Axis.UPCAST)
+            lane = taken.loop(base_name(k) + ".lane", count, Axis.UPCAST)
             value: UOp = const(node.dtype, identity(op, node.dtype))
             if n:
-                i = taken.loop(_name(k), n)
+                i = taken.loop(own_name(k), n)
                 value = _fold(op, values, k, i * LANES + lane + first, i)
             effects.append(end(store(index(room, lane + first), value), lane))
     done = after(room, *effects)
     half = LANES
     while half > 1:
         half //= 2
-        lane = taken.loop(_name(k).rstrip("'") + ".tree", half, Axis.UPCAST)
+        lane = taken.loop(base_name(k) + ".tree", half, Axis.UPCAST)
         sum_of = _join(joins, load(index(done, lane)), load(index(done, lane + half)))
         done = after(room, end(store(index(done, lane), sum_of), lane))
     return load(index(done, i32(0)))

@@ -15,8 +15,10 @@ from typing import assert_never
 from circuit.errors import PlanError, Problem
 from circuit.uop.build import end, group, i32
 from circuit.uop.node import Axis, Const, DType, Loop, Op, UOp, bound_ranges, substitute, toposort
-from circuit.uop.orders import Taken, expand_orders, local_room
+from circuit.uop.orders import Taken, expand_orders, local_room, own_name
+from circuit.uop.orders import base_name as base_name
 from circuit.uop.simplify import simplify_all
+from circuit.uop.stage_factor import stage_factors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,19 @@ class Thread:
     range: str
 
 
-Step = Split | Reorder | Upcast | Thread
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A factor of the folds over `fold` that does not change along the loop `across` is computed once, before that.
+
+    It is kept in local storage, for one iteration of the loops outside `across`. The loops that store it have the names
+    of the loops that read it, so later steps schedule both.
+    """
+
+    fold: str
+    across: str
+
+
+Step = Split | Reorder | Upcast | Thread | Stage
 Schedule = tuple[Step, ...]
 
 
@@ -71,6 +85,8 @@ def apply(effects: tuple[UOp, ...], schedule: Schedule) -> tuple[UOp, ...]:
                 kernel = _with_axis(kernel, name, Axis.UPCAST, "upcast")
             case Thread(range=name):
                 kernel = _with_axis(kernel, name, Axis.THREAD, "thread")
+            case Stage():
+                kernel = _stage(kernel, step)
             case _:
                 assert_never(step)
     return simplify_all(_parts(kernel))
@@ -83,12 +99,6 @@ def range_names(effects: tuple[UOp, ...]) -> tuple[str, ...]:
 
 def _names(kernel: UOp) -> tuple[str, ...]:
     return tuple(dict.fromkeys(base_name(n) for n in toposort(kernel) if n.op is Op.RANGE))
-
-
-def base_name(r: UOp) -> str:
-    """The name of a RANGE without the apostrophes that tell copies apart."""
-    assert isinstance(r.arg, Loop), r
-    return r.arg.name.rstrip("'")
 
 
 def _split(kernel: UOp, step: Split) -> UOp:
@@ -114,8 +124,8 @@ def _split_reduce(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
             "leave it whole, or fold it in chunks",
         )
     factor = math.gcd(size.arg.bits, step.factor)
-    taken.free(_own_name(r))
-    outer, inner = taken.loop(_own_name(r), size.arg.bits // factor), taken.loop(step.inner, factor)
+    taken.free(own_name(r))
+    outer, inner = taken.loop(own_name(r), size.arg.bits // factor), taken.loop(step.inner, factor)
     n = len(node.src) - len(bound_ranges(node))
     values = tuple(substitute(v, {r: outer * factor + inner}) for v in node.src[:n])
     ranges = [s for x in node.src[n:] for s in ((outer, inner) if x is r else (x,))]
@@ -131,8 +141,8 @@ def _split_end(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
     whole = i32(constant // factor) if constant is not None else size // factor
     parts: list[UOp] = []
     if constant is None or constant >= factor:
-        taken.free(_own_name(r))
-        outer, inner = taken.loop(_own_name(r), whole), taken.loop(step.inner, factor)
+        taken.free(own_name(r))
+        outer, inner = taken.loop(own_name(r), whole), taken.loop(step.inner, factor)
         parts.append(_moved(node, r, outer * factor + inner, (outer, inner)))
     if constant is None:
         rest = taken.loop(f"{step.range}.tail", size % factor)
@@ -197,6 +207,23 @@ def _reorder(kernel: UOp, step: Reorder) -> UOp:
     return kernel
 
 
+def _stage(kernel: UOp, step: Stage) -> UOp:
+    names, taken = _names(kernel), Taken(kernel)
+    if step.fold not in names:
+        raise _unknown(step.fold, names)
+
+    def rewrite(node: UOp, across: UOp) -> UOp:
+        return stage_factors(node, across, step.fold, taken) if node.op is Op.END else node
+
+    staged = _rewrite(kernel, step.across, rewrite)
+    if staged is kernel:
+        raise _refuse(
+            f"no fold over `{step.fold}` has a factor that is the same along `{step.across}`",
+            "name a loop that is inside those that the factor depends on",
+        )
+    return staged
+
+
 def _with_axis(kernel: UOp, name: str, axis: Axis, verb: str) -> UOp:
     found = [n for n in toposort(kernel) if n.op is Op.RANGE and base_name(n) == name]
     if not found:
@@ -212,7 +239,7 @@ def _with_axis(kernel: UOp, name: str, axis: Axis, verb: str) -> UOp:
     reduced = {s for n in toposort(kernel) if n.op is Op.REDUCE for s in bound_ranges(n)}
     if axis is Axis.THREAD and any(r in reduced for r in found):
         raise _refuse(f"{verb} of range `{name}`: a reduce is over it", "share out a loop of an END")
-    return rebuild(kernel, lambda n: UOp(Op.RANGE, n.src, Loop(_own_name(n), axis)) if _is(n, name) else n)
+    return rebuild(kernel, lambda n: UOp(Op.RANGE, n.src, Loop(own_name(n), axis)) if _is(n, name) else n)
 
 
 def _is(node: UOp, name: str) -> bool:
@@ -249,11 +276,6 @@ def rebuild(root: UOp, visit: Callable[[UOp], UOp]) -> UOp:
 def _parts(node: UOp) -> tuple[UOp, ...]:
     """The effects of a group; any other node is its own part."""
     return node.src if node.op is Op.STACK and node.dtype is DType.VOID else (node,)
-
-
-def _own_name(r: UOp) -> str:
-    assert isinstance(r.arg, Loop), r
-    return r.arg.name
 
 
 def _unknown(name: str, names: tuple[str, ...]) -> PlanError:

@@ -24,12 +24,15 @@ from circuit.uop.build import (
 )
 from circuit.uop.node import DType, Op, UOp
 from circuit.uop.rangeify import Lowering
-from circuit.uop.schedule import Reorder, Schedule, Split, Thread, Upcast, apply
+from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Thread, Upcast, apply
 from tests.render.data import integers, numbers
 from tests.render.harness import Buffers, Effects, Library, Scalars, compile_kernels, expected, same, written_slots
 
 FORMATS = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0")
 N, K, ROWS = 52, 288, 4  # a panel and a tail of 4 outputs; a chunk of 256 and a tail; a tile of 3 rows and a tail
+
+
+STAGE = Stage(fold="k", across="r")
 
 
 def phases() -> Effects:
@@ -94,11 +97,12 @@ def panels(format: str) -> Effects:
     return (end(store(index(y, r * N + j), value), r, j),)
 
 
-def panel_schedule(lanes: int, tile: int) -> Schedule:
+def panel_schedule(lanes: int, tile: int, *staged: Stage) -> Schedule:
     return (
         Split(range="j", factor=lanes, inner="jl"),
         Reorder(ranges=("j", "r", "jl")),
         Thread(range="j"),
+        *staged,
         Split(range="r", factor=tile, inner="rl"),
         Upcast(range="rl"),
         Upcast(range="jl"),
@@ -120,6 +124,7 @@ KERNELS: dict[str, Effects] = {
     **{f"{format}_plain": panels(format) for format in FORMATS},
     **{f"{format}_48x1": apply(panels(format), panel_schedule(48, 1)) for format in FORMATS},
     **{f"{format}_24x3": apply(panels(format), panel_schedule(24, 3)) for format in FORMATS},
+    **{f"{format}_staged": apply(panels(format), panel_schedule(24, 3, STAGE)) for format in FORMATS},
 }
 
 
@@ -169,4 +174,5 @@ def test_projections_of_every_format_and_tile_give_the_same_bytes(library: Libra
     if format != "f32":  # scales that are no infinities, so that most sums are numbers
         words = [int(w) & 0xBFFFBFFF for w in words]
     buffers = {0: numbers(5, ROWS * K, 0.001), 1: words, 2: [0.0] * (ROWS * N)}
-    check(library, (f"{format}_plain", f"{format}_48x1", f"{format}_24x3"), buffers, {3: ROWS})
+    variants = ("plain", "48x1", "24x3", "staged")
+    check(library, tuple(f"{format}_{variant}" for variant in variants), buffers, {3: ROWS})

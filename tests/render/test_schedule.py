@@ -6,8 +6,8 @@ import pytest
 
 from circuit.errors import PlanError
 from circuit.uop.build import after, alloc, end, index, load, loop, param, reduce, store
-from circuit.uop.node import Axis, DType, Loop, Op, UOp, toposort
-from circuit.uop.schedule import Reorder, Schedule, Split, Thread, Upcast, apply, range_names
+from circuit.uop.node import Axis, DType, Loop, Op, Storage, UOp, toposort
+from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Thread, Upcast, apply, range_names
 from tests.render.harness import Effects
 
 
@@ -72,6 +72,16 @@ def test_the_names_of_a_kernel_are_those_after_its_orders_are_written_out() -> N
     k = loop("k", 600)
     effects = (store(index(y, 0), reduce("add", load(index(x, k)), k, order="fold:256")),)
     assert range_names(effects) == ("k.chunk", "k")
+
+
+def test_a_staged_factor_is_stored_in_loops_of_the_names_of_those_that_read_it() -> None:
+    x, w, y = param(0, DType.F32, (60,)), param(1, DType.F32, (40,)), param(2, DType.F32, (24,))
+    r, j, k = loop("r", 6), loop("j", 4), loop("k", 10)
+    total = reduce("mulacc", load(index(w, j * 10 + k)), load(index(x, r * 10 + k)), k)
+    effects = (end(store(index(y, r * 4 + j), total), r, j),)
+    staged = apply(effects, (Stage(fold="k", across="r"), Upcast(range="j")))
+    assert nests(staged) == [["k'", "j'"], ["r", "j"]]
+    assert [n.arg.size for n in toposort(*staged) if isinstance(n.arg, Storage)] == [40]
 
 
 def message(effects: Effects, schedule: Schedule) -> str:
@@ -141,6 +151,19 @@ REFUSED: list[tuple[str, Callable[[], Effects], Schedule, str]] = [
         rows,
         (Reorder(ranges=("k", "r")),),
         "error: no loops are nested as k, r\n  = fix: name ranges of one END",
+    ),
+    (
+        "a factor that changes along the loop",
+        rows,
+        (Stage(fold="k", across="r"),),
+        "error: no fold over `k` has a factor that is the same along `r`\n"
+        "  = fix: name a loop that is inside those that the factor depends on",
+    ),
+    (
+        "a factor of an unknown fold",
+        rows,
+        (Stage(fold="q", across="r"),),
+        "error: the schedule names range `q`, the kernel has r, j, k\n  = fix: name one of these",
     ),
     (
         "a loop moved out of the one that ends it",
