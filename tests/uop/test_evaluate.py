@@ -289,7 +289,7 @@ def test_reading_poison_is_refused_by_name() -> None:
 
 def test_a_short_buffer_is_refused_by_name() -> None:
     place = u.index(u.param(3, DType.F32, (4,)), 2)
-    with pytest.raises(RunError, match="param 3: the buffer of slot 3 has 2 of 4 elements"):
+    with pytest.raises(RunError, match="param 3: element 2 is used, the buffer given has 2"):
         evaluate(u.load(place), {3: [0.0, 1.0]})
 
 
