@@ -1,45 +1,67 @@
-"""Tiny random models that run, compiled once in a test run, and their logits by prefill, by decode and in batches."""
+"""Models that run, compiled once in a test run, and their logits by prefill, by decode, in batches, on any pages."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from circuit.emit.runtime import MAIN
-from circuit_exec.cache import Cache
+from circuit_exec.cache import Cache, user_cache
 from circuit_exec.cpu import Rows
+from circuit_exec.fetch import find_model
 from circuit_exec.logits import all_logits
 from circuit_exec.model import Model, Which, load_model
 from tests import models
 
 Logits = NDArray[np.float32]
+Tables = NDArray[np.int32]
+
+DEMO = "smollm2"
 N_SEQUENCES = 8
-N_TOKENS = 300
-"""More than one chunk of 256 positions."""
+N_TOKENS = 530
+"""Two chunks of 256 positions and a tail; more than the rows of one step."""
+
+SIZES: dict[str, models.Json] = {
+    "hidden_size": 288,  # a chunk of 256 columns and a tail
+    "intermediate_size": 544,  # two chunks and a tail
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 24,
+}
 
 
 class Running:
-    """Models by name in one folder; `folder` holds their checkpoints and the cache."""
+    """Models by name in one folder, which holds their checkpoints and `cache`, the cache of a user with this home."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._cache = Cache(root=folder / "cache")
-        self._loaded: dict[tuple[str, int, Which], Model] = {}
+        self.folder = folder
+        self.cache = Cache(root=folder / "cache" / "met")
+        self._loaded: dict[tuple[str, int, Which, str], Model] = {}
 
-    def model(self, model_type: str, n_threads: int = 2, rules: Which = "all") -> Model:
+    def path(self, name: str, dtype: str = "F32") -> Path:
+        """The checkpoint: a random model of a model type, its values the same in every dtype, or the demo model."""
+        if name == DEMO:
+            found = find_model(DEMO, user_cache())
+            if found is None:
+                pytest.skip("the demo model is not in the cache: met fetch smollm2")
+            return found
+        at = self.folder / f"{name}_{dtype}"
+        if not at.exists():
+            models.write_checkpoint(at, models.tiny_config(name, **SIZES), dtype=dtype)
+        return at
+
+    def model(self, name: str, n_threads: int = 2, rules: Which = "all", dtype: str = "F32") -> Model:
         """The model, loaded once."""
-        key = (model_type, n_threads, rules)
+        key = (name, n_threads, rules, dtype)
         if key not in self._loaded:
-            self._loaded[key] = self.fresh(model_type, n_threads, rules)
+            self._loaded[key] = self.fresh(self.path(name, dtype), n_threads, rules)
         return self._loaded[key]
 
-    def fresh(self, model_type: str, n_threads: int = 2, rules: Which = "all") -> Model:
-        """The model, loaded anew; the caller closes it."""
-        at = self._folder / model_type
-        if not at.exists():
-            models.write_checkpoint(at, models.tiny_config(model_type))
-        return load_model(str(at), self._cache, n_threads, rules, (), lambda what, part: None, N_SEQUENCES)
+    def fresh(self, path: Path, n_threads: int = 2, rules: Which = "all") -> Model:
+        """The checkpoint at `path`, loaded anew; the caller closes it."""
+        return load_model(str(path), self.cache, n_threads, rules, (), lambda what, part: None, N_SEQUENCES)
 
     def close(self) -> None:
         """Ends all threads."""
@@ -47,9 +69,15 @@ class Running:
             model.close()
 
 
-def tokens(seed: int, n: int = N_TOKENS) -> list[int]:
-    """Token ids of the tiny models' vocabulary."""
-    return [int(id) for id in np.random.default_rng(seed).integers(0, 290, n)]
+def tokens(model: Model, seed: int, n: int = N_TOKENS) -> list[int]:
+    """Random token ids of the model's vocabulary."""
+    vocab = next(out.columns for out in model.program.layout.steps[0].outputs if out.edge == "head.logits")
+    return [int(id) for id in np.random.default_rng(seed).integers(0, vocab, n)]
+
+
+def whole(model: Model) -> int:
+    """The most rows of one prefill step."""
+    return model.program.max_rows("prefill")
 
 
 def prefilled(model: Model, ids: Sequence[int], chunk: int) -> Logits:
@@ -57,28 +85,58 @@ def prefilled(model: Model, ids: Sequence[int], chunk: int) -> Logits:
     return all_logits(model.program, model.pages, ids, chunk)
 
 
-def decoded(model: Model, sequences: Sequence[Sequence[int]], order: Sequence[int], first: int) -> list[Logits]:
-    """The logits of each sequence from position `first` on, by decode steps that hold all sequences in `order`.
+def prefilled_on(model: Model, ids: Sequence[int], pages: Sequence[int], chunk: int) -> Logits:
+    """[positions, vocabulary] with the KV cache on these pages of the pool, in this order."""
+    table = np.zeros((1, model.program.layout.table_width), np.int32)
+    table[0, : len(pages)] = pages
+    parts = []
+    for first in range(0, len(ids), chunk):
+        part = ids[first : first + chunk]
+        parts.append(step(model, "prefill", part, range(first, first + len(part)), [0] * len(part), table))
+    return np.concatenate(parts)
 
-    The positions before are prefilled, each sequence by itself.
+
+def decoded(model: Model, sequences: Sequence[Sequence[int]], order: Sequence[int], n_steps: int) -> list[Logits]:
+    """The logits of the last `n_steps` positions of each sequence, by decode steps with one row of each.
+
+    The rows stand in `order`, turned by one place at each step. What comes before is prefilled, sequence by sequence.
     """
-    program, pages, width = model.program, model.pages, model.program.layout.table_width
+    firsts = [len(ids) - n_steps for ids in sequences]
+    pages, width = model.pages, model.program.layout.table_width
     for place, ids in enumerate(sequences):
         pages.grow(place, len(ids))
     try:
-        for place, ids in enumerate(sequences):
-            step(model, "prefill", ids[:first], range(first), [0] * first, pages.tables((place,), width))
+        for place, first in enumerate(firsts):
+            for at in range(0, first, whole(model)):
+                part = sequences[place][at : min(at + whole(model), first)]
+                table = pages.tables((place,), width)
+                step(model, "prefill", part, range(at, at + len(part)), [0] * len(part), table)
         found: list[list[Logits]] = [[] for _ in sequences]
-        for position in range(first, len(sequences[0])):
-            row_ids = [sequences[place][position] for place in order]
-            tables = pages.tables(tuple(range(len(sequences))), width)
-            step(model, "decode", row_ids, [position] * len(order), order, tables)
-            for row, place in enumerate(order):
-                found[place].append(program.logits()[row].copy())
+        tables = pages.tables(tuple(range(len(sequences))), width)
+        for n in range(n_steps):
+            rows = [*order[n % len(order) :], *order[: n % len(order)]]
+            ids_now = [sequences[place][firsts[place] + n] for place in rows]
+            logits = step(model, "decode", ids_now, [firsts[place] + n for place in rows], rows, tables)
+            for row, place in enumerate(rows):
+                found[place].append(logits[row])
     finally:
         for place in range(len(sequences)):
             pages.release(place)
     return [np.stack(rows) for rows in found]
+
+
+def prefilled_together(model: Model, sequences: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]]) -> Logits:
+    """The logits of one prefill step with these rows, each a sequence's place and a position in it, in this order."""
+    pages = model.pages
+    for place, ids in enumerate(sequences):
+        pages.grow(place, len(ids))
+    try:
+        tables = pages.tables(tuple(range(len(sequences))), model.program.layout.table_width)
+        ids = [sequences[place][position] for place, position in rows]
+        return step(model, "prefill", ids, [position for _, position in rows], [place for place, _ in rows], tables)
+    finally:
+        for place in range(len(sequences)):
+            pages.release(place)
 
 
 def step(
@@ -87,25 +145,36 @@ def step(
     ids: Sequence[int],
     positions: Sequence[int],
     sequences: Sequence[int],
-    tables: NDArray[np.int32],
-) -> None:
-    """One step that gives the logits of every row."""
-    model.program.step(
-        Rows(
-            mode=mode,
-            tokens=ids,
-            positions=positions,
-            sequences=sequences,
-            page_tables=tables,
-            logit_rows=range(len(ids)),
-            section=MAIN,
-        )
+    tables: Tables,
+    logit_rows: Sequence[int] | None = None,
+) -> Logits:
+    """[logit rows, vocabulary] of one step; None gives every row logits."""
+    rows = Rows(
+        mode=mode,
+        tokens=ids,
+        positions=positions,
+        sequences=sequences,
+        page_tables=tables,
+        logit_rows=range(len(ids)) if logit_rows is None else logit_rows,
+        section=MAIN,
     )
+    model.program.step(rows)
+    return model.program.logits().copy()
+
+
+def words(logits: Logits) -> NDArray[np.uint32]:
+    """The bytes, as words in which every NaN is 7fc00000."""
+    found = np.ascontiguousarray(logits).view(np.uint32).copy()
+    found[np.isnan(logits)] = 0x7FC00000
+    return found
 
 
 def assert_equal_bytes(a: Logits, b: Logits) -> None:
-    """Equal to the last bit, NaNs apart from each other only by being NaN."""
+    """Equal to the last bit, and logits that could differ: finite, and not all the same in any row."""
     assert a.shape == b.shape
-    assert not np.isnan(a).any(), "the model's logits are no numbers"
-    different = np.argwhere(a.view(np.uint32) != b.view(np.uint32))
+    assert a.size > 0, "there is nothing to compare"
+    for logits in (a, b):
+        assert np.isfinite(logits).all(), "the model's logits are no numbers"
+        assert (logits.max(axis=1) > logits.min(axis=1)).all(), "a row of logits is one constant"
+    different = np.argwhere(words(a) != words(b))
     assert len(different) == 0, f"{len(different)} of {a.size} logits differ, the first at {different[0].tolist()}"

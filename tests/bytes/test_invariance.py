@@ -1,78 +1,200 @@
 """What a certificate claims, on compiled models: the logits' bytes do not depend on how they are computed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.bytes.running import N_SEQUENCES, Running, assert_equal_bytes, decoded, prefilled, tokens
+from tests.bytes.running import (
+    DEMO,
+    N_SEQUENCES,
+    N_TOKENS,
+    Logits,
+    Running,
+    assert_equal_bytes,
+    decoded,
+    prefilled,
+    prefilled_on,
+    prefilled_together,
+    step,
+    tokens,
+    whole,
+)
+from tests.cli.harness import met
+from tests.models import MODEL_TYPES
 
-WHOLE = 300
-pytestmark = pytest.mark.parametrize(
-    "model_type", ["mistral", "qwen3"]
-)  # a window; norms of heads, head_dim of its own
+NAMES = [*MODEL_TYPES, pytest.param(DEMO, marks=pytest.mark.slow)]
+every_model = pytest.mark.parametrize("name", NAMES)
 
 
-def test_two_runs_give_equal_bytes(running: Running, model_type: str) -> None:
-    ids = tokens(1)
-    model = running.model(model_type)
-    first = prefilled(model, ids, WHOLE)
-    assert_equal_bytes(prefilled(model, ids, WHOLE), first)
-    again = running.fresh(model_type)
-    found = prefilled(again, ids, WHOLE)
+@every_model
+def test_two_runs_give_equal_bytes(running: Running, name: str) -> None:
+    model = running.model(name)
+    ids = tokens(model, 1)
+    first = prefilled(model, ids, whole(model))
+    prefilled(model, tokens(model, 2), whole(model))  # leaves other keys and values on the same pages
+    assert_equal_bytes(prefilled(model, ids, whole(model)), first)
+    again = running.fresh(running.path(name))
+    found = prefilled(again, ids, whole(again))
     again.close()
     assert_equal_bytes(found, first)
 
 
-def test_one_and_two_threads_give_equal_bytes(running: Running, model_type: str) -> None:
-    ids = tokens(2)
-    one = prefilled(running.model(model_type, n_threads=1), ids, 64)
-    assert_equal_bytes(prefilled(running.model(model_type, n_threads=2), ids, 64), one)
-    assert_equal_bytes(prefilled(running.model(model_type, n_threads=3), ids, 64), one)
+@every_model
+def test_one_and_two_threads_give_equal_bytes(running: Running, name: str) -> None:
+    one, two, three = (running.model(name, n_threads=n) for n in (1, 2, 3))
+    ids = tokens(one, 3)
+    expected = prefilled(one, ids, 64)
+    assert_equal_bytes(prefilled(two, ids, 64), expected)
+    assert_equal_bytes(prefilled(three, ids, 64), expected)
+    (by_one,) = decoded(one, [ids], [0], n_steps=20)
+    for model in (two, three):
+        (found,) = decoded(model, [ids], [0], n_steps=20)
+        assert_equal_bytes(found, by_one)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 64])
-def test_prefill_in_chunks_of_any_size_gives_equal_bytes(running: Running, model_type: str, chunk: int) -> None:
-    ids = tokens(3)
-    model = running.model(model_type)
-    assert_equal_bytes(prefilled(model, ids, chunk), prefilled(model, ids, WHOLE))
+@every_model
+@pytest.mark.parametrize("chunk", [1, 7, 64, 300])
+def test_prefill_in_chunks_of_any_size_gives_equal_bytes(running: Running, name: str, chunk: int) -> None:
+    model = running.model(name)
+    ids = tokens(model, 4)
+    assert_equal_bytes(prefilled(model, ids, chunk), prefilled(model, ids, whole(model)))
 
 
-def test_prefill_and_decode_give_equal_bytes(running: Running, model_type: str) -> None:
-    ids = tokens(4)
-    model = running.model(model_type)
-    (found,) = decoded(model, [ids], [0], first=20)
-    assert_equal_bytes(found, prefilled(model, ids, WHOLE)[20:])
+@every_model
+def test_prefill_and_decode_give_equal_bytes(running: Running, name: str) -> None:
+    model = running.model(name)
+    ids = tokens(model, 5)
+    (found,) = decoded(model, [ids], [0], n_steps=N_TOKENS)
+    assert_equal_bytes(found, prefilled(model, ids, whole(model)))
 
 
+@every_model
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5, 6, 7], [7, 2, 0, 5, 1, 6, 3, 4]])
-def test_a_sequence_alone_and_among_eight_rows_gives_equal_bytes(
-    running: Running, model_type: str, order: list[int]
-) -> None:
-    sequences = [tokens(seed, 270) for seed in range(10, 10 + N_SEQUENCES)]
-    model = running.model(model_type)
-    together = decoded(model, sequences, order, first=250)
-    for place in (0, 4, 7):
-        (alone,) = decoded(model, [sequences[place]], [0], first=250)
+def test_a_sequence_alone_and_among_eight_rows_gives_equal_bytes(running: Running, name: str, order: list[int]) -> None:
+    model = running.model(name)
+    before = [0, 1, 63, 64, 70, 254, 256, 511]  # positions already in the cache: ends of pages and chunks
+    sequences = [tokens(model, 10 + place, n + 4) for place, n in enumerate(before)]
+    together = decoded(model, sequences, order, n_steps=4)
+    for place in range(N_SEQUENCES):
+        (alone,) = decoded(model, [sequences[place]], [0], n_steps=4)
         assert_equal_bytes(together[place], alone)
 
 
-def test_reference_rules_and_all_rules_give_equal_bytes(running: Running, model_type: str) -> None:
-    ids = tokens(5)
-    fused, single = running.model(model_type), running.model(model_type, rules="reference")
+@every_model
+def test_sequences_prefilled_in_one_step_give_equal_bytes(running: Running, name: str) -> None:
+    model = running.model(name)
+    sequences = [tokens(model, 20 + place, n) for place, n in enumerate((33, 70, 300))]
+    rows = [(place, position) for place, ids in enumerate(sequences) for position in range(len(ids))]
+    for shuffled in (rows, [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]):
+        together = prefilled_together(model, sequences, shuffled)
+        for place, ids in enumerate(sequences):
+            places = [shuffled.index((place, position)) for position in range(len(ids))]
+            assert_equal_bytes(together[places], prefilled(model, ids, whole(model)))
+
+
+@every_model
+def test_pages_in_any_order_give_equal_bytes(running: Running, name: str) -> None:
+    model = running.model(name)
+    ids = tokens(model, 6)
+    expected = prefilled_on(model, ids, range(9), 64)
+    last = model.pages.n_pages - 1
+    assert_equal_bytes(prefilled_on(model, ids, range(last, last - 9, -1), 64), expected)
+    assert_equal_bytes(prefilled_on(model, ids, [3, 8, 0, 100, 2, 7, 50, 1, 99], 64), expected)
+
+
+@every_model
+def test_the_rows_that_get_logits_do_not_change_them(running: Running, name: str) -> None:
+    model = running.model(name)
+    ids = tokens(model, 7, 130)
+    table = np.arange(model.program.layout.table_width, dtype=np.int32)[None, :] % model.pages.n_pages
+    given = (model, "prefill", ids, range(130), [0] * 130, table)
+    every = step(*given)
+    for some in ([129], [5, 128, 5, 0], list(range(129, -1, -1))):
+        assert_equal_bytes(step(*given, logit_rows=some), every[some])
+
+
+@every_model
+def test_reference_rules_and_all_rules_give_equal_bytes(running: Running, name: str) -> None:
+    fused, single = running.model(name), running.model(name, rules="reference")
     assert fused.planned.source != single.planned.source, "both rule sets give the same program"
     assert fused.planned.bytes_digest == single.planned.bytes_digest
-    assert_equal_bytes(prefilled(single, ids, WHOLE), prefilled(fused, ids, WHOLE))
-    (decoded_single,) = decoded(single, [ids[:40]], [0], first=20)
-    (decoded_fused,) = decoded(fused, [ids[:40]], [0], first=20)
-    assert_equal_bytes(decoded_single, decoded_fused)
+    ids = tokens(fused, 8)
+    assert_equal_bytes(prefilled(single, ids, whole(single)), prefilled(fused, ids, whole(fused)))
+    (by_single,) = decoded(single, [ids], [0], n_steps=20)
+    (by_fused,) = decoded(fused, [ids], [0], n_steps=20)
+    assert_equal_bytes(by_single, by_fused)
 
 
-def test_logits_that_differ_are_found(running: Running, model_type: str) -> None:
-    ids = tokens(6)
-    model = running.model(model_type)
-    found = prefilled(model, ids, WHOLE)
-    other = prefilled(model, [*ids[:-1], (ids[-1] + 1) % 290], WHOLE)
-    assert_equal_bytes(found[:-1], other[:-1])
-    with pytest.raises(AssertionError, match=r"differ, the first at \[299, "):
-        assert_equal_bytes(found, other)
-    with pytest.raises(AssertionError, match="are no numbers"):
-        assert_equal_bytes(np.full((1, 1), np.nan, np.float32), np.full((1, 1), np.nan, np.float32))
+@every_model
+def test_a_restart_gives_equal_bytes(running: Running, name: str, tmp_path: Path) -> None:
+    model = running.model(name)
+    ids = tokens(model, 9)
+    expected = prefilled(model, ids, whole(model))
+    assert_equal_bytes(in_a_process(running, name, ids, tmp_path), expected)
+
+
+@pytest.mark.slow
+def test_an_empty_cache_and_another_hash_seed_give_equal_bytes(running: Running, tmp_path: Path) -> None:
+    model = running.model("qwen3")
+    ids = tokens(model, 9)
+    expected = prefilled(model, ids, whole(model))
+    cold = {"PYTHONHASHSEED": "4711", "XDG_CACHE_HOME": str(tmp_path / "cold")}
+    assert_equal_bytes(in_a_process(running, "qwen3", ids, tmp_path, **cold), expected)
+
+
+def in_a_process(running: Running, name: str, ids: list[int], folder: Path, **environment: str) -> Logits:
+    """The logits that `met logits` writes, in a process of its own."""
+    (folder / "ids.txt").write_text(" ".join(map(str, ids)), encoding="utf-8")
+    options = ("--tokens", folder / "ids.txt", "--out", folder / "logits.npy", "--threads", "2")
+    ran = met("logits", running.path(name).resolve(), *options, home=running.folder, **environment)
+    assert ran.code == 0, ran.err
+    found: Logits = np.load(folder / "logits.npy")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("qwen2", "BF16"), *(pytest.param(n, d, marks=pytest.mark.slow) for n in MODEL_TYPES for d in ("BF16", "F16"))],
+)
+def test_a_checkpoint_and_its_float32_copy_give_equal_bytes(running: Running, name: str, dtype: str) -> None:
+    stored, copy = running.model(name, dtype=dtype), running.model(name)
+    assert stored.weights.content_hash != copy.weights.content_hash
+    assert stored.planned.bytes_digest == copy.planned.bytes_digest
+    ids = tokens(copy, 10)
+    assert_equal_bytes(prefilled(stored, ids, whole(stored)), prefilled(copy, ids, whole(copy)))
+
+
+@every_model
+def test_another_token_changes_the_logits_from_its_position_on(running: Running, name: str) -> None:
+    model = running.model(name)
+    ids = tokens(model, 11)
+    other = [*ids[:300], (ids[300] + 1) % 290, *ids[301:]]
+    found, changed = prefilled(model, ids, whole(model)), prefilled(model, other, whole(model))
+    assert_equal_bytes(found[:300], changed[:300])
+    with pytest.raises(AssertionError, match=r"logits differ, the first at \[0, "):
+        assert_equal_bytes(found[300:], changed[300:])
+
+
+def test_one_bit_of_one_weight_changes_the_logits(running: Running, tmp_path: Path) -> None:
+    model = running.model("llama")
+    ids = tokens(model, 12)
+    path = running.path("llama")
+    for file in path.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = bytearray((tmp_path / "model.safetensors").read_bytes())
+    weights[-4 * 288] ^= 1  # the lowest bit of the first number of the last row of lm_head, the file's last tensor
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    other = running.fresh(tmp_path)
+    found, changed = prefilled(model, ids, whole(model)), prefilled(other, ids, whole(other))
+    other.close()
+    assert_equal_bytes(found[:, :-1], changed[:, :-1])
+    with pytest.raises(AssertionError, match="logits differ"):
+        assert_equal_bytes(found, changed)
+
+
+def test_logits_that_say_nothing_are_not_compared() -> None:
+    for nothing, why in ((np.nan, "no numbers"), (np.inf, "no numbers"), (1.0, "one constant")):
+        logits = np.full((2, 3), nothing, np.float32)
+        with pytest.raises(AssertionError, match=why):
+            assert_equal_bytes(logits, logits)
