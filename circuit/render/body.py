@@ -12,6 +12,7 @@ from collections.abc import Callable
 from circuit.render.blocks import Block, Nest, Want, axis_of
 from circuit.render.expr import c_type, expression, iota, literal, memory_type, spread, step
 from circuit.render.lanes import Piece, pieces, storage
+from circuit.render.peephole import half_of
 from circuit.render.places import Place, place
 from circuit.render.unroll import Copies, fills_room, unroll
 from circuit.uop.node import (
@@ -41,6 +42,7 @@ class Body:
         self._nest = Nest()
         self._copies = Copies()
         self._lane: UOp | None = None
+        self._halves: dict[UOp, UOp | None] = {}
         self._variables: dict[UOp, str] = {}
         self._storage: dict[UOp, str] = {}  # ALLOCs and tables, with their declarations
 
@@ -185,7 +187,8 @@ class Body:
                 for effect in effects:
                     self._effect(effect)
                 return []
-        return [self._want(s, piece) for s in node.src]
+        half = self._half(node, piece)
+        return [self._want(s, piece) for s in (node.src if half is None else (half,))]
 
     def _write(self, node: UOp, piece: Piece | None) -> None:
         width = piece.width if piece is not None else 1
@@ -194,12 +197,22 @@ class Body:
             return
         if node.op is Op.LOAD:
             text = self._load(node, piece, width)
+        elif (half := self._half(node, piece)) is not None:
+            text = f"met_half_x{width}({self._operand(half, piece, width)})"
         else:
             assert is_alu(node.op), f"{node.op} in a kernel in loops form"
             text = expression(node, width, [self._operand(s, piece, width) for s in node.src])
         home, name = self._nest.home(node), self._nest.name()
         home.lines.append(f"const {c_type(node.dtype, width)} {name} = {text};")
         home.known[node, piece] = name
+
+    def _half(self, node: UOp, piece: Piece | None) -> UOp | None:
+        """The f16 bits that a vector is decoded from, which processors convert in one instruction."""
+        if piece is None or piece.width == 1 or node.op is not Op.BITCAST:
+            return None
+        if node not in self._halves:
+            self._halves[node] = half_of(node)
+        return self._halves[node]
 
     def _operand(self, node: UOp, piece: Piece | None, width: int) -> str:
         """A value as an operand of `width` lanes."""

@@ -1,7 +1,9 @@
 """Rewrites for processors: the same values in fewer instructions. Each is exact."""
 
+from circuit.sigma.storage import decode_f16
 from circuit.uop.bounds import bounds
 from circuit.uop.node import Const, DType, Op, UOp, const, f32_value, toposort
+from circuit.uop.simplify import simplify
 
 _INFINITY = 0x7F800000
 
@@ -31,6 +33,19 @@ def is_number(node: UOp) -> bool:
         case Op.WHERE:
             return is_number(node.src[1]) and is_number(node.src[2])
     return False
+
+
+def half_of(node: UOp) -> UOp | None:
+    """The f16 bits that a value is decoded from, where it is what `decode_f16` makes of them."""
+    if node.op is not Op.BITCAST or node.dtype is not DType.F32 or node.src[0].op is not Op.XOR:
+        return None
+    below = [s for s in toposort(node) if s.op is Op.LOAD or (s.op is Op.WHERE and s.dtype is DType.U32)]
+    for word in below:
+        if word.dtype is DType.U32:
+            for half in (word, word % 0x10000, word // 0x10000):
+                if fit_to_processor((simplify(decode_f16(half)),))[0] is node:
+                    return half
+    return None
 
 
 def _field(node: UOp) -> UOp | None:

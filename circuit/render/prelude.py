@@ -76,6 +76,13 @@ MET_INLINE u32x@W met_word_x@W(f32x@W x) {
   i32x@W number = x == x;
   return ((u32x@W)x & (u32x@W)number) | (0x7fc00000u & ~(u32x@W)number);
 }
+MET_INLINE f32x@W met_half_by_parts_x@W(u32x@W h) { /* no subnormal is an operand: that takes some processors long */
+  u32x@W moved = (h & 0x7fffu) << 13;
+  i32x@W special = (i32x@W)moved >= 0x0f800000, tiny = (i32x@W)moved < 0x00800000;
+  u32x@W normal = moved + 0x38000000u + ((u32x@W)special & 0x38000000u);
+  u32x@W small = (u32x@W)((f32x@W)(moved + 0x38800000u) - 0x1p-14f);
+  return (f32x@W)(((u32x@W)tiny & small) | (~(u32x@W)tiny & normal) | ((h & 0x8000u) << 16));
+}
 MET_INLINE f32x@W met_f32x@W_of_i32(i32x@W x) { return __builtin_convertvector(x, f32x@W); }
 MET_INLINE f32x@W met_f32x@W_of_u32(u32x@W x) { /* both halves are exact, their sum rounds once */
   f32x@W high = __builtin_convertvector((i32x@W)(x >> 16), f32x@W);
@@ -140,8 +147,28 @@ MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { for (int l = 0; l < @W; l++) x[l]
 #endif
 """
 )
+_HALF8 = """\
+MET_INLINE f32x8 met_half_x8(u32x8 h) { /* f16 bits in the low half of each word, the high half is zero */
+#if defined(__F16C__) && defined(__AVX2__) && !defined(__clang__)
+  i32x4 low = __builtin_ia32_vextractf128_si256((i32x8)h, 0), high = __builtin_ia32_vextractf128_si256((i32x8)h, 1);
+  return __builtin_ia32_vcvtph2ps256(__builtin_ia32_packusdw128(low, high));
+#else
+  return met_half_by_parts_x8(h);
+#endif
+}
+"""
+_HALF4 = """\
+MET_INLINE f32x4 met_half_x4(u32x4 h) { return met_half_by_parts_x4(h); }
+"""
+
 _FAST = {w: (_FMA + _SELECTS).replace("@W", str(w)).replace("@S", "256" if w == 8 else "") for w in WIDTHS}
 
-PRELUDE = _SCALAR + "".join(
-    _VECTOR.replace("@W", str(w)).replace("@B", str(4 * w)).replace("@X", ", ".join("x" * w)) + _FAST[w] for w in WIDTHS
+PRELUDE = (
+    _SCALAR
+    + "".join(
+        _VECTOR.replace("@W", str(w)).replace("@B", str(4 * w)).replace("@X", ", ".join("x" * w)) + _FAST[w]
+        for w in sorted(WIDTHS)
+    )
+    + _HALF4
+    + _HALF8
 )

@@ -26,7 +26,17 @@ from circuit.uop.node import DType, Op, UOp
 from circuit.uop.rangeify import Lowering
 from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Thread, Upcast, apply
 from tests.render.data import integers, numbers
-from tests.render.harness import Buffers, Effects, Library, Scalars, compile_kernels, expected, same, written_slots
+from tests.render.harness import (
+    QUICK,
+    Buffers,
+    Effects,
+    Library,
+    Scalars,
+    compile_kernels,
+    expected,
+    same,
+    written_slots,
+)
 
 FORMATS = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0")
 N, K, ROWS = 52, 288, 4  # a panel and a tail of 4 outputs; a chunk of 256 and a tail; a tile of 3 rows and a tail
@@ -131,7 +141,7 @@ KERNELS: dict[str, Effects] = {
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     folder: Path = tmp_path_factory.mktemp("kernels")
-    return compile_kernels(folder, KERNELS)
+    return compile_kernels(folder, KERNELS, QUICK)
 
 
 def check(library: Library, names: tuple[str, ...], buffers: Buffers, scalars: Scalars, times: int = 1) -> None:

@@ -9,7 +9,7 @@ from circuit.uop.schedule import Schedule, apply
 from tests.render.harness import QUICK, Effects, Library, compile_kernels, expected, same, written_slots
 from tests.render.programs import Program, program
 
-SEEDS = range(110)
+SEEDS = range(80)
 """Each makes three functions: as written, and under two schedules."""
 
 
