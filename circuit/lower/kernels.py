@@ -7,6 +7,8 @@ from circuit.lower.ir import Group, Kernel
 from circuit.lower.realize import Wiring, define
 from circuit.lower.schedules import schedule
 from circuit.tir.ir import Tir
+from circuit.uop.build import group as group_of
+from circuit.uop.orders import expand_orders
 from circuit.uop.schedule import apply
 from circuit.uop.verify import verify_loops
 
@@ -17,7 +19,8 @@ def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     Both programs are verified: every access is proven in range, every pair of accesses ordered.
     """
     definition = define(tir, group, wiring)
-    effects = apply(definition.effects, schedule(point, definition.effects))
+    written_out = (expand_orders(group_of(*definition.effects)),)
+    effects = apply(written_out, schedule(point, written_out))
     verify_loops(*definition.effects)
     verify_loops(*effects)
     return Kernel(

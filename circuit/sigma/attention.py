@@ -14,9 +14,9 @@ Vaswani et al. 2017, arXiv:1706.03762.
 import math
 
 from circuit.sigma.op import OpKind, Room, Use, Values, Writes
-from circuit.uop.build import f32, index, logical_not, loop, reciprocal, reduce, stage, where
+from circuit.uop.build import after, f32, index, logical_not, loop, reciprocal, reduce, stage, store, where
 from circuit.uop.math import exp2
-from circuit.uop.node import UOp
+from circuit.uop.node import DType, Op, Storage, UOp
 
 PAGE = 64
 CHUNK = 256
@@ -39,11 +39,20 @@ def _place(use: Use, position: UOp, head: UOp, d: UOp) -> tuple[UOp, UOp]:
     """Where key and value d of a head stand, for a position of the row's sequence."""
     room: Room = use.states[0]
     sequence = index(use.step["sequences"], use.row)
-    page = index(use.step["page_tables"], sequence, position // PAGE)
+    last, number = pages_of(use.context) - 1, position // PAGE
+    number = where(number < last, number, last)  # gone where the position is known to be in the context
+    page = index(use.step["page_tables"], sequence, number)
     base = page * page_words(room.heads, room.head_dim)
     key = base + (head * room.head_dim + d) * PAGE + position % PAGE
     value = base + room.heads * PAGE * room.head_dim + (head * PAGE + position % PAGE) * room.head_dim + d
     return key, value
+
+
+def _known(count: UOp, most: int, row: UOp) -> UOp:
+    """A count, stored with bounds of its own: the proof of ranges need not relate position and base."""
+    room = UOp(Op.ALLOC, (), Storage(0, 1, DType.I32, "count", lo=1, hi=most))
+    inside = where(count < 1, 1, where(count < most, count, most))
+    return index(after(room, store(index(after(room, row), 0), inside)), 0)
 
 
 def _kv_write(use: Use) -> tuple[Writes, ...]:
@@ -66,8 +75,10 @@ def _attention(use: Use) -> Values:
     first = position + (1 - window) if window else position * 0
     first = where(first < 0, 0, first)
     base = first // CHUNK * CHUNK  # a whole chunk before the first visible position adds +0
-    count = position + 1 - base
-    size = -(-use.context // CHUNK) * CHUNK
+    size, count = -(-use.context // CHUNK) * CHUNK, position + 1 - base
+    if window:
+        size = min(size, -(-(window + CHUNK) // CHUNK) * CHUNK)
+        count = _known(count, size, use.row)
 
     def over(name: str) -> UOp:
         return loop(name, count)

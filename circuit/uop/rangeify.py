@@ -6,7 +6,7 @@ captured: bound ranges live in an environment, and every loop of the result has 
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from circuit.uop.build import after, alloc, end, i32, index, load, store, where
 from circuit.uop.node import Const, Fold, Loop, Op, Param, Space, Stage, Storage, UOp, bound_ranges
@@ -192,7 +192,7 @@ class Lowering:
             return after(room, *(yield from self._all(node.src[1:], (), env)))
         assert isinstance(node.arg, Storage), node
         self._allocs += 1
-        return alloc(self._allocs - 1, node.arg.size, node.dtype, node.arg.name)
+        return UOp(Op.ALLOC, (), replace(node.arg, slot=self._allocs - 1))
 
     def _stack(self, node: UOp, places: Places, env: Env) -> Step:
         """The chosen part; parts are all computed unless the place is a constant, and constants make a table."""
