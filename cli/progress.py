@@ -22,14 +22,15 @@ def progress_bar() -> Iterator[Progress]:
         TaskProgressColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
+        transient=True,
     )
     tasks: dict[str, TaskID] = {}
 
     def show(what: str, fraction: float) -> None:
         if what not in tasks:
             bar.start()
-            tasks[what] = bar.add_task(what, total=1.0)
-        bar.update(tasks[what], completed=fraction)
+            tasks[what] = bar.add_task(what, total=None)
+        bar.update(tasks[what], total=1.0 if fraction > 0 else None, completed=fraction)
 
     try:
         yield show
