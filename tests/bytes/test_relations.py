@@ -1,0 +1,106 @@
+"""Each bit_identical rule against the single ops that it replaces: the same words, whatever the rows, mode and threads.
+
+Rows are longer than two chunks of 256 and end in a tail; outputs fill no panel.
+"""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bytes.chains import RULES, Chain, Words, outputs
+from tests.structure.tree import ROOT
+
+DIM = 544
+MORE_FORMATS = [pytest.param(format, marks=pytest.mark.slow) for format in ("f32", "f16", "q4_0", "q8_0")]
+FORMATS = ["bf16", "q4_1", *MORE_FORMATS]
+
+
+def check(chain: Chain, ends: list[int], rule: str, folder: Path) -> None:
+    """The rule's words are those of its single ops."""
+    (expected,) = outputs(chain, ends, None, folder, (2,))
+    for words in expected:
+        says_something(words)
+    for found in outputs(chain, ends, rule, folder, (1, 2, 3)):
+        for words, wanted in zip(found, expected, strict=True):
+            assert_equal_words(words, wanted)
+
+
+def says_something(words: Words) -> None:
+    """Finite numbers, not all the same in any row."""
+    values = words.view(np.float32)
+    assert np.isfinite(values).all()
+    assert (values.max(axis=1) > values.min(axis=1)).all()
+
+
+def assert_equal_words(found: Words, wanted: Words) -> None:
+    assert found.shape == wanted.shape
+    different = np.argwhere(found != wanted)
+    assert len(different) == 0, f"{len(different)} of {found.size} values differ, the first at {different[0].tolist()}"
+
+
+def test_residual_add_and_rms_norm_in_one_launch_give_the_bytes_of_two(tmp_path: Path) -> None:
+    chain = Chain(seed=1)
+    x, d = chain.rows("x", DIM), chain.rows("d", DIM)
+    y = chain.op("add", "residual_add", (x, d), "y", DIM)
+    weight = chain.weight("norm", (DIM,), "f32")
+    h = chain.op("norm", "rms_norm", (y,), "h", DIM, weights=(weight,), eps=1e-5, heads=1, weight_form="plain")
+    check(chain, [y, h], "residual_add+rms_norm", tmp_path)
+
+
+@pytest.mark.parametrize("format", ["bf16", *MORE_FORMATS])
+def test_q_k_and_v_as_one_projection_give_the_bytes_of_three(tmp_path: Path, format: str) -> None:
+    projections(tmp_path, format, bias=False)
+
+
+@pytest.mark.parametrize("format", ["q4_1", *MORE_FORMATS])
+def test_q_k_and_v_with_biases_as_one_projection_give_the_bytes_of_three(tmp_path: Path, format: str) -> None:
+    projections(tmp_path, format, bias=True)
+
+
+def projections(folder: Path, format: str, *, bias: bool) -> None:
+    chain = Chain(seed=2)
+    h = chain.rows("h", DIM)
+    ends = []
+    for role, n in (("q", 100), ("k", 50), ("v", 50)):
+        weights = [chain.weight(role, (n, DIM), format)]
+        weights += [chain.weight(f"{role}_bias", (n,), "f32")] if bias else []
+        edge = chain.op(f"at_{role}", "linear", (h,), role, n, weights=tuple(weights), role=role, bias=bias)
+        ends.append(edge)
+    check(chain, [chain.copy(edge) for edge in ends], "linear_qkv", folder)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_glu_and_the_projection_that_reads_it_give_the_bytes_of_two(tmp_path: Path, format: str) -> None:
+    chain = Chain(seed=3)
+    g, u = chain.rows("g", DIM), chain.rows("u", DIM)
+    p = chain.op("glu", "glu", (g, u), "p", DIM, kind="silu")
+    weight = chain.weight("down", (100, DIM), format)
+    d = chain.op("down", "linear", (p,), "d", 100, weights=(weight,), role="down", bias=False)
+    check(chain, [d], "glu+linear_down", tmp_path)
+
+
+def test_one_bit_of_one_weight_changes_the_words_that_depend_on_it(tmp_path: Path) -> None:
+    found = []
+    for flipped in (None, 4):  # the lowest byte of the last number of the last tensor
+        chain = Chain(seed=4, flipped=flipped)
+        h = chain.rows("h", DIM)
+        weights = (chain.weight("o", (50, DIM), "bf16"), chain.weight("o_bias", (50,), "f32"))
+        end = chain.op("at_o", "linear", (h,), "o_out", 50, weights=weights, role="o", bias=True)
+        found += [words[-1] for words in outputs(chain, [end], None, tmp_path, (2,))]
+    plain, other = found
+    assert_equal_words(plain[:, :-1], other[:, :-1])
+    with pytest.raises(AssertionError, match="values differ"):
+        assert_equal_words(plain, other)
+
+
+def test_every_relation_names_a_test_of_this_file_that_compares_its_bytes() -> None:
+    relations = [rule for rule in RULES if rule.numerics == "bit_identical"]
+    assert {rule.id for rule in relations} == {rule.id for rule in RULES if len(rule.pattern) > 1}
+    for rule in relations:
+        assert rule.proof is not None, rule.id
+        path, _, name = rule.proof.partition("::")
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        (body,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+        assert rule.id in ast.unparse(body) or "projections" in ast.unparse(body), f"{name} does not run {rule.id}"
