@@ -13,12 +13,12 @@ _SHOWN: tuple[tuple[str, str], ...] = (
     ("prefill chunking", "test_prefill_in_chunks_of_any_size_gives_equal_bytes"),
     ("prefill = decode", "test_prefill_and_decode_give_equal_bytes"),
     ("rules", "test_reference_rules_and_all_rules_give_equal_bytes"),
+    ("restart", "test_a_restart_gives_equal_bytes"),
 )
 """Axes that hold where every launch keeps the portable numerics, and the test that compares the bytes."""
 
 _OPEN: tuple[tuple[str, str], ...] = (
     ("prefix-cache hit = cold", "there is no prefix cache"),
-    ("restart", "no test compares two processes"),
     ("CPU vector width", "no run on another width is recorded"),
     ("CPU = GPU", "no run on a GPU is recorded"),
     ("tensor-parallel size", "there is no tensor parallelism"),
