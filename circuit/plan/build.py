@@ -80,11 +80,17 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         states=tir.states,
         kernels=tuple(made.made),
         launches=draft.launches(),
-        outputs=tuple((tir.edges[edge].name, wires.home[edge].buffer) for edge in tir.outputs),
+        outputs=tuple((tir.edges[edge].name, _own_buffer(tir, wires, edge)) for edge in tir.outputs),
         certificate=certificate(f"{group.rule} of {tir.nodes[group.nodes[0]].id}" for group, _ in changed),
         parts=tuple(sorted(parts.items())),
         digest=digest_of(parts),
     )
+
+
+def _own_buffer(tir: Tir, wires: Wires, edge: int) -> int:
+    """The buffer of an output of the step, which is read as a whole."""
+    assert wires.columns[edge] == tir.edges[edge].dim, f"the output {tir.edges[edge].name} shares its buffer"
+    return wires.home[edge].buffer
 
 
 def _refuse_unknown_formats(tir: Tir) -> None:

@@ -59,7 +59,18 @@ def test_q_k_and_v_with_biases_as_one_projection_give_the_bytes_of_three(tmp_pat
     projections(tmp_path, format, bias=True)
 
 
+def test_an_output_among_the_columns_of_a_fused_projection_is_a_broken_invariant(tmp_path: Path) -> None:
+    chain, ends = three_projections("bf16", bias=False)
+    with pytest.raises(AssertionError, match="the output q shares its buffer"):
+        outputs(chain, ends, "linear_qkv", tmp_path, (1,))
+
+
 def projections(folder: Path, format: str, *, bias: bool) -> None:
+    chain, ends = three_projections(format, bias=bias)
+    check(chain, [chain.copy(edge) for edge in ends], "linear_qkv", folder)
+
+
+def three_projections(format: str, *, bias: bool) -> tuple[Chain, list[int]]:
     chain = Chain(seed=2)
     h = chain.rows("h", DIM)
     ends = []
@@ -68,7 +79,7 @@ def projections(folder: Path, format: str, *, bias: bool) -> None:
         weights += [chain.weight(f"{role}_bias", (n,), "f32")] if bias else []
         edge = chain.op(f"at_{role}", "linear", (h,), role, n, weights=tuple(weights), role=role, bias=bias)
         ends.append(edge)
-    check(chain, [chain.copy(edge) for edge in ends], "linear_qkv", folder)
+    return chain, ends
 
 
 @pytest.mark.parametrize("format", FORMATS)
