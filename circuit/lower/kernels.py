@@ -6,7 +6,8 @@ from circuit.load.families import Point
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.realize import Wiring, define
 from circuit.lower.schedules import schedule
-from circuit.tir.ir import Tir
+from circuit.sigma.storage import unit_inputs
+from circuit.tir.ir import Tir, Weight
 from circuit.uop.build import group as group_of
 from circuit.uop.orders import expand_orders
 from circuit.uop.schedule import apply
@@ -20,7 +21,7 @@ def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     """
     definition = define(tir, group, wiring)
     written_out = (expand_orders(group_of(*definition.effects)),)
-    effects = apply(written_out, schedule(point, written_out))
+    effects = apply(written_out, schedule(point, written_out, _unit(tir, group)))
     verify_loops(*definition.effects)
     verify_loops(*effects)
     return Kernel(
@@ -33,11 +34,21 @@ def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     )
 
 
+def _matrices(tir: Tir, group: Group) -> tuple[Weight, ...]:
+    """The projection's weight, or none."""
+    weights = group.derived or tuple(tir.weights[w] for w in tir.nodes[group.nodes[-1]].weights)
+    return tuple(w for w in weights if len(w.shape) == 2)
+
+
+def _unit(tir: Tir, group: Group) -> int:
+    """Inputs of a storage unit of what the group projects with."""
+    return max((unit_inputs(w.format) for w in _matrices(tir, group)), default=1)
+
+
 def kernel_name(tir: Tir, group: Group) -> str:
     """A C identifier: the rule, then outputs x inputs and format of a projection, or the width of what is read."""
     last = tir.nodes[group.nodes[-1]]
-    weights = group.derived or tuple(tir.weights[w] for w in last.weights)
-    matrices = [w for w in weights if len(w.shape) == 2]
+    matrices = _matrices(tir, group)
     if matrices:
         of = f"{matrices[0].shape[0]}x{matrices[0].shape[1]}_{matrices[0].format}"
     else:

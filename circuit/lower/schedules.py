@@ -7,14 +7,18 @@ start with p_.
 
 from circuit.load.families import Point, value
 from circuit.uop.node import Op, UOp, range_size, toposort
-from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast, base_name, range_names
+from circuit.uop.orders import CHUNK
+from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Step, Thread, Upcast, base_name, range_names
 
 K_BLOCK = 32
 """Inputs that share one scale in the block formats: what belongs to a block is loaded once for it."""
 
+STAGED_BYTES = 2**20
+"""The most that a thread keeps of a panel's decoded weights; a wider panel is decoded again for each tile of rows."""
 
-def schedule(point: Point, effects: tuple[UOp, ...]) -> Schedule:
-    """The steps for a definition of the point's family."""
+
+def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Schedule:
+    """The steps for a definition of the point's family. `unit`: inputs of a storage unit of the projection's weight."""
     names = range_names(effects)
     match point.family:
         case "gather" | "kv_write":
@@ -28,7 +32,7 @@ def schedule(point: Point, effects: tuple[UOp, ...]) -> Schedule:
                 Thread(range="out"),
             )
         case "panel_linear":
-            return _panel_linear(point, names, _size(effects, "out"))
+            return _panel_linear(point, effects, unit)
         case "rope":
             return (*_lanes(names, ("i", "turn"), value(point, "lanes")), Thread(range="row"))
         case "attention":
@@ -50,15 +54,17 @@ def _lanes(names: tuple[str, ...], ranges: tuple[str, ...], lanes: int) -> Sched
 
 
 def _size(effects: tuple[UOp, ...], name: str) -> int:
-    """How often a range of the definition runs."""
-    return next(range_size(n) for n in toposort(*effects) if n.op is Op.RANGE and base_name(n) == name)
+    """How often a range of the definition runs at most; 0 where it has no such range."""
+    found = (range_size(n) for n in toposort(*effects) if n.op is Op.RANGE and base_name(n) == name)
+    return next(found, 0)
 
 
-def _panel_linear(point: Point, names: tuple[str, ...], outputs: int) -> Schedule:
+def _panel_linear(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
     """Threads over panels of outputs, then rows in tiles, lanes over the outputs; k in blocks, unrolled.
 
-    A projection of fewer outputs than lanes has that many lanes.
+    A projection of fewer outputs than lanes has that many lanes. With row tiles, a panel is decoded once.
     """
+    names, outputs = range_names(effects), _size(effects, "out")
     steps: list[Step] = []
     if "column" in names:  # the phase that makes the projection's input
         steps += [*_lanes(names, ("column",), 8), Reorder(ranges=("column", "row")), Thread(range="column")]
@@ -69,10 +75,17 @@ def _panel_linear(point: Point, names: tuple[str, ...], outputs: int) -> Schedul
         Thread(range="out"),
     ]
     if tile > 1:
+        inputs = CHUNK * (_size(effects, "k.chunk") + 1)  # or up to a chunk less
+        if 4 * lanes * inputs <= STAGED_BYTES:
+            steps += [Stage(fold="k", across="row")]
         steps += [Split(range="row", factor=tile, inner="row.tile"), Upcast(range="row.tile")]
+    steps += [Upcast(range="out.lane")]
+    if unit > K_BLOCK:  # the scale of either block of a unit is in one word: which half is then known where it is read
+        steps += [Split(range="k", factor=unit, inner="k.unit"), Split(range="k.unit", factor=K_BLOCK, inner="k.block")]
+        steps += [Upcast(range="k.unit")]
+    else:
+        steps += [Split(range="k", factor=K_BLOCK, inner="k.block")]
     steps += [
-        Upcast(range="out.lane"),
-        Split(range="k", factor=K_BLOCK, inner="k.block"),
         Split(range="k.block", factor=unroll, inner="k.unroll"),
         Upcast(range="k.unroll"),
     ]

@@ -28,6 +28,11 @@ def panel_words(format: str, n: int, k: int, panel: int) -> int:
     return -(-n // panel) * -(-k // unit_k) * unit_words * panel
 
 
+def unit_inputs(format: str) -> int:
+    """Inputs of one unit of storage."""
+    return _UNITS[format][0]
+
+
 def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j: UOp, k: UOp) -> UOp:
     """The f32 value of input k of output j. words: [panel_words] u32 array; j, k: i32 of any bounds inside `shape`."""
     unit_k, unit_words = _UNITS[format]
