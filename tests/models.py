@@ -85,7 +85,7 @@ def tensor_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_tensors(config: Config, *, seed: int = 0) -> Tensors:
-    """Values of a size that keeps logits apart; each is exactly a bfloat16, so that every float format holds it."""
+    """Values of a size that keeps logits apart; each is exactly a bfloat16 and an f16, so that every float format holds it."""
     draw = np.random.default_rng(seed)
     tensors: Tensors = {}
     for name, shape in tensor_shapes(config).items():
@@ -94,7 +94,8 @@ def random_tensors(config: Config, *, seed: int = 0) -> Tensors:
             values = values * np.float32(0.1) + np.float32(0.0 if name.endswith("bias") else 1.0)
         elif "embed" not in name:
             values = values / np.float32(np.sqrt(shape[1]))
-        tensors[name] = (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        short = (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        tensors[name] = np.where(np.abs(short) < 2.0**-14, np.float32(0), short)  # f16 has 8 bits from there on
     return tensors
 
 
