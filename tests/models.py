@@ -85,7 +85,7 @@ def tensor_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def random_tensors(config: Config, *, seed: int = 0) -> Tensors:
-    """Values of a size that keeps logits apart; each is exactly a bfloat16 and an f16, so that every float format holds it."""
+    """Values of a size that keeps logits apart; each is exactly a bfloat16 and an f16."""
     draw = np.random.default_rng(seed)
     tensors: Tensors = {}
     for name, shape in tensor_shapes(config).items():
