@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from circuit.bake.layout import panel_words
 from circuit.formats import FORMATS
 from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.pack_blocks import block_words
 
 Words = NDArray[np.uint32]
 _U32 = np.dtype("<u4")
@@ -62,7 +63,7 @@ def _row_words(rows: Bytes, format: str) -> Words:
             heads, codes = _split(rows.reshape(n, -1, 20), 4)
             return _joined(n, heads.view(_U32), _code_words(codes))
         case _:
-            raise AssertionError(f"no panel layout for the format {format}")
+            return block_words(rows, format)
 
 
 def _row_bytes(words: Words, format: str, k: int) -> Bytes:

@@ -91,7 +91,7 @@ def test_what_is_no_recipe_is_refused(text: str) -> None:
     [
         ("manifest 1", "manifest 2", 1, "not a line of a manifest"),
         ("bytes 6976", "bytes 6912", 1, f"{FOLLOWS} `manifest 1 panel 4 bytes 6976`"),
-        ("q8_0", "q5_0", 2, "not a line of a manifest"),
+        ("q8_0", "q8_k", 2, "not a line of a manifest"),
         ("panel 100x64", "vector 100x64", 2, "not a line of a manifest"),
         ("at 6848", "at 6784", 3, f'{FOLLOWS} `weight "l0.norm" bf16 vector 3 at 6848 bytes 12 <- "norm"`'),
         ("concat(", "join(", 4, "not a line of a manifest"),
