@@ -65,8 +65,8 @@ def _values(stored: Bytes, format: str) -> F32:
                 _halves(first[:, 2:]) * least.astype(np.float32), codes.shape[1]
             )
         case "q3_k" | "q6_k":
-            scale = fields.signed_scales(blocks, format)
-            of_codes = _of_sub_blocks(_halves(first) * scale.astype(np.float32), codes.shape[1])
+            signed = fields.signed_scales(blocks, format)
+            of_codes = _of_sub_blocks(_halves(first) * signed.astype(np.float32), codes.shape[1])
             return of_codes * (codes.astype(np.float32) - np.float32(4 if format == "q3_k" else 32))
         case _:
             raise AssertionError(f"no decoder for the format {format}")

@@ -69,8 +69,8 @@ def blocks_of(name: str, format: str) -> Bytes:
 def logits(path: Path, cache: Cache) -> tuple[Logits, Logits]:
     """By prefill and by decode."""
     model: Model = load_model(str(path), cache, 2, "all", (), lambda what, part: None)
-    ids = tokens(1, 24)
-    (stepped,) = decoded(model, [ids], [0], first=4)
+    ids = tokens(model, 1, 24)
+    (stepped,) = decoded(model, [ids], [0], n_steps=20)
     found = (prefilled(model, ids, 24), stepped)
     model.close()
     return found
