@@ -4,6 +4,9 @@ Source of the block formats: ggml's published block structs (ggml-common.h). A Q
 of nibbles for 32 values, a Q4_1 block adds an f16 minimum, a Q8_0 block is one f16 scale and 32 signed bytes; Q5_0 and
 Q5_1 add a fifth bit for each value, IQ4_NL and MXFP4 look nibbles up in a table, MXFP4 under a power of two. The K
 formats are super-blocks of 256 values with an f16 scale (and minimum) and scales of 16 or 32 values in 4, 6 or 8 bits.
+
+What quantization schemes of safetensors files spread over several tensors is brought together as rows of f8_e4m3 or
+i4_*, which no file holds: their blocks are the words of a panel, and the last block of a row may be part empty.
 """
 
 from dataclasses import dataclass
@@ -51,6 +54,13 @@ FORMATS: dict[str, Format] = {
         Format(name="q4_k", block=256, block_bytes=144, unit=256, unit_words=37),
         Format(name="q5_k", block=256, block_bytes=176, unit=256, unit_words=45),
         Format(name="q6_k", block=256, block_bytes=210, unit=256, unit_words=53),
+        Format(name="f8_e4m3", block=128, block_bytes=132, unit=128, unit_words=33),
+        Format(name="i4_f16_32", block=32, block_bytes=20, unit=32, unit_words=5),
+        Format(name="i4_f16_64", block=64, block_bytes=36, unit=64, unit_words=9),
+        Format(name="i4_f16_128", block=128, block_bytes=68, unit=128, unit_words=17),
+        Format(name="i4_bf16_32", block=32, block_bytes=20, unit=32, unit_words=5),
+        Format(name="i4_bf16_64", block=64, block_bytes=36, unit=64, unit_words=9),
+        Format(name="i4_bf16_128", block=128, block_bytes=68, unit=128, unit_words=17),
     )
 }
 

@@ -62,6 +62,8 @@ def _row_words(rows: Bytes, format: str) -> Words:
         case "q4_1":
             heads, codes = _split(rows.reshape(n, -1, 20), 4)
             return _joined(n, heads.view(_U32), _code_words(codes))
+        case _ if format == "f8_e4m3" or format.startswith("i4_"):
+            return rows.view(_U32)
         case _:
             return block_words(rows, format)
 

@@ -24,6 +24,10 @@ belong to. In the table, the words of a lane are in order, and fields count from
 | q5_k        | 256       | as q4_k, but 8 x (word of 32 fifth bits; 4 words of eight nibbles)          | 0.703125     |
 | q6_k        | 256       | d; 4 words of four signed scales of 16 k each; 8 x (4 words of eight        | 0.828125     |
 |             |           | nibbles; 2 words of sixteen 2-bit fifth and sixth bits)                     |              |
+| f8_e4m3     | 128       | f32 scale; 32 words of four codes                                           | 1.03125      |
+| i4_*_128    | 128       | scale (f16 or bf16) low, zero high; 16 words of eight nibbles               | 0.53125      |
+| i4_*_64     | 64        | the same with 8 words of eight nibbles                                      | 0.5625       |
+| i4_*_32     | 32        | the same with 4 words of eight nibbles                                      | 0.625        |
 
 The files' own sizes are the same but for q3_k (0.4297), q4_k (0.5625), q5_k (0.6875) and q6_k (0.8203), whose scales
 of 6 bits become bytes, or whose lone f16 takes a word.
@@ -31,11 +35,12 @@ of 6 bits become bytes, or whose lone f16 takes a word.
 Values: code*d in q8_0, (code-8)*d in q4_0, (code-16)*d in q5_0, table[code]*d in iq4_nl and mxfp4, fma(code, d, m) in
 q4_1 and q5_1; (d*scale)*(code-4) in q3_k, (d*scale)*(code-32) in q6_k, fma(code, d*scale, -(dmin*minimum)) in q2_k,
 q4_k and q5_k. d, m and dmin are f16; the scale of mxfp4 is a power of two. Equal to ggml's decoders to the byte: every
-product before the last step is exact.
+product before the last step is exact. f8_e4m3 is code*scale with the code as a float of 4 bits of exponent and 3 of
+mantissa (no infinities), i4 is (code-zero)*scale.
 """
 
 from circuit.formats import FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
-from circuit.sigma.storage_codes import byte, decode_f16, field, half, looked_up, odd, signed_byte
+from circuit.sigma.storage_codes import byte, decode_f8_e4m3, decode_f16, field, half, looked_up, odd, signed_byte
 from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
@@ -103,6 +108,12 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
             at = k % 256 // 32 * 6 + 5
             code = field(word(at + k % 32 // 8), k % 8, 4) + field(word(at + k % 32 // 16 + 4), k % 16, 2) * 16
             return _symmetric(word(0), signed_byte(word(k % 256 // 64 + 1), k // 16 % 4), _i32(code) - 32)
+        case "f8_e4m3":
+            return decode_f8_e4m3(byte(word(k % 128 // 4 + 1), k % 4)) * bitcast(word(0), DType.F32)
+        case "i4_f16_32" | "i4_f16_64" | "i4_f16_128" | "i4_bf16_32" | "i4_bf16_64" | "i4_bf16_128":
+            code = _i32(field(word(k % unit // 8 + 1), k % 8, 4)) - _i32(word(0) // 65536)
+            short = bitcast(shl(word(0), 16), DType.F32)
+            return _f32(code) * (_low(word(0)) if format.startswith("i4_f16") else short)
     raise AssertionError(f"no panel layout for format {format}")
 
 

@@ -1,4 +1,4 @@
-"""Values inside u32 words as UOps: f16, signed bytes, fields of a few bits, codes of a table."""
+"""Values inside u32 words as UOps: f16, e4m3, signed bytes, fields of a few bits, codes of a table."""
 
 from circuit.uop.build import bitcast, cast, equal, f32, logical_not, shl, shr, u32, where
 from circuit.uop.node import DType, UOp
@@ -18,6 +18,18 @@ def decode_f16(half: UOp) -> UOp:
     special = shl(magnitude, 13) + u32(0x70000000)
     bits = where(magnitude < 0x7C00, finite, special)
     return bitcast(bits ^ shl(half // 0x8000, 31), DType.F32)
+
+
+def decode_f8_e4m3(code: UOp) -> UOp:
+    """The value of the 8 bits of an e4m3 float: bias 7, no infinities, NaN where all bits but the sign are set.
+
+    Exponent and mantissa, moved to their f32 places, are 2**-120 times the value, subnormals too.
+    Source: Micikevicius et al. 2022, arXiv:2209.05433, table 1.
+    """
+    magnitude = code % 128
+    finite = bitcast(bitcast(shl(magnitude, 20), DType.F32) * f32(2.0**120), DType.U32)
+    bits = where(magnitude < 127, finite, u32(0x7FC00000))
+    return bitcast(bits ^ shl(code // 128, 31), DType.F32)
 
 
 def half(word: UOp, place: UOp) -> UOp:

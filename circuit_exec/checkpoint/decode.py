@@ -47,6 +47,8 @@ def _values(stored: Bytes, format: str) -> F32:
         case "q8_0":
             blocks = stored.reshape(-1, 34)
             return blocks[:, 2:].view(np.int8).astype(np.float32) * _halves(blocks[:, :2])
+    if format == "f8_e4m3" or format.startswith("i4_"):
+        return _scheme_values(np.ascontiguousarray(stored).view("<u4").reshape(-1, FORMATS[format].unit_words), format)
     blocks = stored.reshape(-1, FORMATS[format].block_bytes)
     codes, first = fields.codes(blocks, format), fields.head(blocks, format)
     match format:
@@ -70,6 +72,33 @@ def _values(stored: Bytes, format: str) -> F32:
             return of_codes * (codes.astype(np.float32) - np.float32(4 if format == "q3_k" else 32))
         case _:
             raise AssertionError(f"no decoder for the format {format}")
+
+
+def _scheme_values(units: NDArray[np.uint32], format: str) -> F32:
+    """The values of rows that were brought together from the tensors of a quantization scheme."""
+    heads, words = np.ascontiguousarray(units[:, :1]), np.ascontiguousarray(units[:, 1:])
+    if format == "f8_e4m3":
+        codes = words.view(np.uint8).reshape(len(units), -1)
+        scales: F32 = heads.view("<f4")
+        return F8_E4M3[codes] * scales
+    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    nibbles = ((words[..., None] >> shifts) & np.uint32(15)).reshape(len(units), -1)
+    differences = nibbles.astype(np.int32) - (heads >> np.uint32(16)).astype(np.int32)
+    short = (heads << np.uint32(16)).view(np.float32)
+    return differences.astype(np.float32) * (_halves(heads.view(np.uint8)[:, :2]) if "_f16_" in format else short)
+
+
+def _f8_e4m3() -> F32:
+    """The values of all 256 codes."""
+    codes = np.arange(256)
+    exponents, mantissas = codes >> 3 & 15, (codes & 7) / 8
+    sizes = np.where(exponents == 0, mantissas * 2.0**-6, (1 + mantissas) * 2.0 ** (exponents - 7))
+    sizes[codes & 127 == 127] = np.nan
+    return np.where(codes > 127, -sizes, sizes).astype(np.float32)
+
+
+F8_E4M3 = _f8_e4m3()
+"""What a code of e4m3 means: bias 7, subnormals, no infinities, two NaNs."""
 
 
 def _halves(pairs: Bytes) -> F32:

@@ -9,7 +9,7 @@ from circuit.bake.manifest import build_manifest, manifest_digest, manifest_text
 from circuit.bake.recipe_text import RecipeError, parse_recipe, recipe_text
 from circuit.errors import LoadError
 from circuit.text import Source
-from circuit.tir.ir import Concat, Key, Recipe, Unpermute, Weight
+from circuit.tir.ir import SCHEMES, Concat, Key, Quantized, Recipe, Unpermute, Weight
 
 QKV = Concat(parts=(Unpermute(of=Key(key="q"), heads=3), Unpermute(of=Key(key="k"), heads=1), Key(key="v")))
 WEIGHTS = (
@@ -26,6 +26,17 @@ recipes: st.SearchStrategy[Recipe] = st.recursive(
     names.map(lambda name: Key(key=name)),
     lambda inner: (
         st.builds(lambda of, heads: Unpermute(of=of, heads=heads), inner, st.integers(1, 99))
+        | st.builds(
+            Quantized,
+            scheme=st.sampled_from(SCHEMES),
+            codes=names,
+            scales=names,
+            zeros=st.none() | names.filter(bool),
+            order=st.none() | names.filter(bool),
+            rows=st.integers(1, 999),
+            columns=st.integers(1, 999),
+            zero=st.integers(0, 15),
+        )
         | st.builds(lambda parts: Concat(parts=tuple(parts)), st.lists(inner, min_size=1, max_size=4))
     ),
     max_leaves=6,

@@ -38,7 +38,7 @@ def check(format: str, rows: Bytes) -> None:
 
 @pytest.mark.parametrize("format", PANEL_FORMATS)
 def test_a_program_reads_what_was_packed(format: str) -> None:
-    n_bytes = FORMATS[format].row_bytes(max(96, FORMATS[format].block))
+    n_bytes = FORMATS[format].row_bytes(-(-96 // FORMATS[format].block) * FORMATS[format].block)
     check(format, np.random.default_rng(11).integers(0, 256, (N, n_bytes), dtype=np.uint8))
 
 
