@@ -64,6 +64,9 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+BROUGHT_TOGETHER = tuple(name for name in FORMATS if name == "f8_e4m3" or name.startswith("i4_"))
+"""What no file holds as one tensor."""
+
 IQ4_NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 """What the codes of IQ4_NL stand for, before the scale. Source: kvalues_iq4nl of ggml-common.h."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuit.bake.layout import panel_words
-from circuit.formats import FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS
 from circuit_exec.checkpoint.records import Bytes
 from circuit_exec.pack_blocks import block_words
 
@@ -62,7 +62,7 @@ def _row_words(rows: Bytes, format: str) -> Words:
         case "q4_1":
             heads, codes = _split(rows.reshape(n, -1, 20), 4)
             return _joined(n, heads.view(_U32), _code_words(codes))
-        case _ if format == "f8_e4m3" or format.startswith("i4_"):
+        case _ if format in BROUGHT_TOGETHER:
             return rows.view(_U32)
         case _:
             return block_words(rows, format)

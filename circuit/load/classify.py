@@ -34,7 +34,7 @@ class Reading:
     entries: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
-    quantized: list[tuple[Document, Path]] = field(default_factory=list)
+    quantized: list[tuple[Document, Path, Mapping[str, str]]] = field(default_factory=list)
 
     def refuse(self, document: Document, path: Path, message: str, fix: str) -> None:
         self.problems.append(problem_at(document.source, line_of(document, path), message, fix))
@@ -102,7 +102,7 @@ def _key(reading: Reading, document: Document, path: Path, value: Plain, spec: K
         reading.failed.update(spec.facts)
     elif spec.object == QUANTIZATION:
         reading.note(document, path, value, "object")
-        reading.quantized.append((document, path))
+        reading.quantized.append((document, path, {theirs: str(ours) for theirs, ours in spec.values}))
     elif spec.object is not None:
         if isinstance(value, dict):
             reading.note(document, path, value, "object")

@@ -70,7 +70,7 @@ def _quantization(reading: Reading, checkpoint: CheckpointTexts) -> Quantization
         return None
     own = None if checkpoint.quantization is None else read_json(checkpoint.quantization)
     if len(reading.quantized) > 1:
-        (document, path), (_, first) = reading.quantized[1], reading.quantized[0]
+        (_, first, _), (document, path, _) = reading.quantized[:2]
         message = f"there are `{path_text(first)}` and `{path_text(path)}`"
         reading.refuse(document, path, message, "keep the one that belongs to the tensors")
         return None

@@ -9,8 +9,8 @@ from circuit.text import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A module, or several. `exact`: the whole name; `segments`: a run of whole segments of it, so that `mlp.gate` is
-    no part of `mlp.gate_proj`; `glob`: the whole name with `*`; `regex`: from the beginning of the name on."""
+    """A module, or several. `exact`: the whole name; `segments`: a run of whole segments of it, so that `mlp.up` is
+    no part of `mlp.upper`; `glob`: the whole name with `*`; `regex`: from the beginning of the name on."""
 
     kind: Literal["exact", "segments", "glob", "regex"]
     text: str

@@ -37,9 +37,12 @@ class _Refused(Exception):
 
 
 def read_quantization(
-    reading: Reading, config: tuple[Document, Path] | None, own: Document | None
+    reading: Reading, config: tuple[Document, Path, Mapping[str, str]] | None, own: Document | None
 ) -> Quantization | None:
-    """The declaration of the config, of hf_quant_config.json (`own`), or of both, which must say the same."""
+    """The declaration of the config, of hf_quant_config.json (`own`), or of both, which must say the same.
+
+    `config` is where it is, and our words for keys that are named after modules of the model.
+    """
     found = [_of_config(reading, *config)] if config is not None else []
     found += [_of_own_file(reading, own)] if own is not None else []
     if None in found or not found:
@@ -55,7 +58,7 @@ def read_quantization(
     return first if len(found) == 1 else replace(first, skipped=tuple(dict.fromkeys((*first.skipped, *last.skipped))))
 
 
-def _of_config(reading: Reading, document: Document, path: Path) -> Quantization | None:
+def _of_config(reading: Reading, document: Document, path: Path, words: Mapping[str, str]) -> Quantization | None:
     value = _at(document, path)
     if not isinstance(value, dict):
         reading.refuse(document, path, f"`{path_text(path)}` is {value_text(value)}", "write an object or null")
@@ -72,7 +75,7 @@ def _of_config(reading: Reading, document: Document, path: Path) -> Quantization
         reading.refuse(document, (*path, "quant_method"), f"`{name}` {said}", fix)
         return None
     try:
-        return read(_Scope(reading, document, path))
+        return read(_Scope(reading, document, path, words))
     except _Refused:
         return None
 
@@ -80,8 +83,10 @@ def _of_config(reading: Reading, document: Document, path: Path) -> Quantization
 class _Scope:
     """An object of the document that is being read; what is wrong goes to the reading."""
 
-    def __init__(self, reading: Reading, document: Document, path: Path) -> None:
-        self.reading, self.document, self.path = reading, document, path
+    def __init__(
+        self, reading: Reading, document: Document, path: Path, words: Mapping[str, str] | None = None
+    ) -> None:
+        self.reading, self.document, self.path, self.words = reading, document, path, words or {}
 
     def used(self, table: Table, needed: tuple[str, ...] = ()) -> dict[str, Plain]:
         """The values of the keys that count; every other key is noted or refused. Null counts as absent."""
@@ -91,7 +96,7 @@ class _Scope:
         wrong = len(self.reading.problems)
         for name, item in value.items():
             at = (*self.path, name)
-            rule = table.get(name)
+            rule = None if name in self.words.values() else table.get(self.words.get(name, name))
             if rule is None:
                 message = f"unknown key `{path_text(at)}` of a quantization config"
                 self.reading.refuse(self.document, at, message, f"remove it if it changes nothing; {_FLOATS}")
@@ -112,7 +117,8 @@ class _Scope:
             case "ignore":
                 self.reading.note(self.document, at, item, "ignore", rule.why)
             case "use":
-                found[str(at[-1])] = item
+                name = str(at[-1])
+                found[self.words.get(name, name)] = item
                 self.reading.note(self.document, at, item, "param", rule.why, ("quantization",))
             case "require" if item in rule.values and isinstance(item, bool) == isinstance(rule.values[0], bool):
                 self.reading.note(self.document, at, item, "require", rule.why)
@@ -332,8 +338,8 @@ def _gptq(scope: _Scope) -> Quantization:
         columns=scope.group(found, "group_size"),
         zero=8 if scope.switch(found, "sym") else 0,
     )
-    head = scope.switch(found, "lm_head") if "lm_head" in found else False
-    return scope.made(precision, (), "lm_head", head=head)
+    head = scope.switch(found, "head") if "head" in found else False
+    return scope.made(precision, (), "modules_in_block_to_quantize", head=head)
 
 
 _READERS = {"fp8": _fp8, "compressed-tensors": _compressed, "modelopt": _modelopt, "awq": _awq, "gptq": _gptq}

@@ -104,7 +104,7 @@ GPTQ: Table = {
     "group_size": _USE,
     "sym": _USE,
     "checkpoint_format": _USE,
-    "lm_head": _USE,
+    "head": _USE,  # under the name that the model's config map gives
     "desc_act": _required("inputs stand in the order of their groups", False),
     "is_marlin_format": _required("codes are packed as GPTQ packs them", False),
     "pack_dtype": _required("eight codes a word", "int32"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circuit.errors import LoadError, Problem
-from circuit.formats import FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS
 from circuit.load.inputs import TensorInfo
 from circuit.load.ledger import Ledger, keys_of
 from circuit.load.precision import Quantization
@@ -109,9 +109,13 @@ def _missing(tir: Tir, ledger: Ledger, weight: Weight, key: str) -> Problem:
 
 def _wrong(ledger: Ledger, weight: Weight, parts: list[TensorInfo]) -> Iterator[Problem]:
     for part in parts:
-        if part.format not in FORMATS:
+        if part.format == "F8_E4M3":
+            message = f"tensor `{part.name}` is stored as F8_E4M3, but the config declares no quantization"
+            yield _problem(message, "use a checkpoint whose config belongs to its tensors")
+        elif part.format not in FORMATS or part.format in BROUGHT_TOGETHER:
             message = f"tensor `{part.name}` is stored as {part.format}, which is not supported"
-            yield _problem(message, f"use a checkpoint stored as one of: {listed(FORMATS)}")
+            fix = f"use a checkpoint stored as one of: {listed(f for f in FORMATS if f not in BROUGHT_TOGETHER)}"
+            yield _problem(message, fix)
         elif part.format != parts[0].format:
             message = (
                 f"tensors `{parts[0].name}` ({parts[0].format}) and `{part.name}` ({part.format}) differ in format"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import circuit_exec.checkpoint.blocks as fields
-from circuit.formats import FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
+from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
 from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw
 
 F32 = NDArray[np.float32]
@@ -47,7 +47,7 @@ def _values(stored: Bytes, format: str) -> F32:
         case "q8_0":
             blocks = stored.reshape(-1, 34)
             return blocks[:, 2:].view(np.int8).astype(np.float32) * _halves(blocks[:, :2])
-    if format == "f8_e4m3" or format.startswith("i4_"):
+    if format in BROUGHT_TOGETHER:
         return _scheme_values(np.ascontiguousarray(stored).view("<u4").reshape(-1, FORMATS[format].unit_words), format)
     blocks = stored.reshape(-1, FORMATS[format].block_bytes)
     codes, first = fields.codes(blocks, format), fields.head(blocks, format)
