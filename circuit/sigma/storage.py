@@ -39,7 +39,7 @@ product before the last step is exact. f8_e4m3 is code*scale with the code as a 
 mantissa (no infinities), i4 is (code-zero)*scale.
 """
 
-from circuit.formats import FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
+from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
 from circuit.sigma.storage_codes import byte, decode_f8_e4m3, decode_f16, field, half, looked_up, odd, signed_byte
 from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
@@ -51,8 +51,8 @@ def panel_words(format: str, n: int, k: int, panel: int) -> int:
 
 
 def unit_inputs(format: str) -> int:
-    """Inputs of one unit of storage."""
-    return _UNITS[format][0]
+    """Inputs whose scales share a word, at most 64: where these are written out, a kernel knows the half to read."""
+    return 1 if format in BROUGHT_TOGETHER else min(FORMATS[format].unit, 64)
 
 
 def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j: UOp, k: UOp) -> UOp:
