@@ -25,6 +25,7 @@ from circuit.plan.ranges import row_ranges
 from circuit.tir.bind import Bound, bind
 from circuit.tir.instantiate import instantiate
 from circuit.tir.ir import Tir
+from circuit.tir.quantize import as_declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,10 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
     yield "map", Mapped(facts=facts, ledger=ledger)
     yield "bir", (bir := blocks(load_circuit(library, facts.arch), facts))
     tir = instantiate(bir)
-    bound = Bound(tir=tir, equal=(), ignored=())
-    if checkpoint.tensors is not None:
-        bound = bind(tir, checkpoint.tensors, ledger)
+    if checkpoint.tensors is None:
+        bound = Bound(tir=as_declared(tir, facts.quantization), equal=(), ignored=())
+    else:
+        bound = bind(tir, checkpoint.tensors, ledger, facts.quantization)
     yield "tir", bound
     yield from lowered(bound.tir, library, goal, facts.run)
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuit.bake.layout import panel_words
-from circuit.formats import FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS
 from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.pack_blocks import block_words
 
 Words = NDArray[np.uint32]
 _U32 = np.dtype("<u4")
@@ -61,8 +62,10 @@ def _row_words(rows: Bytes, format: str) -> Words:
         case "q4_1":
             heads, codes = _split(rows.reshape(n, -1, 20), 4)
             return _joined(n, heads.view(_U32), _code_words(codes))
+        case _ if format in BROUGHT_TOGETHER:
+            return rows.view(_U32)
         case _:
-            raise AssertionError(f"no panel layout for the format {format}")
+            return block_words(rows, format)
 
 
 def _row_bytes(words: Words, format: str, k: int) -> Bytes:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuit.bake.manifest import Entry
-from circuit.tir.ir import Concat, Key, Recipe, Unpermute
+from circuit.tir.ir import Concat, Key, Quantized, Recipe, Unpermute
 from circuit_exec.checkpoint.decode import decode
+from circuit_exec.checkpoint.quantized import quantized_rows
 from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw
 
 Places = NDArray[np.int64]
@@ -39,31 +40,33 @@ class StoredRows:
 
 def stored_rows(entry: Entry, checkpoint: Checkpoint) -> StoredRows:
     """The rows of an entry. A vector's rows are its values, decoded to f32."""
-    keys = _keys(entry.recipe)
-    parts = []
-    for key in keys:
-        stored = checkpoint.tensors[key]
-        assert stored.format == entry.format, f"{entry.name}: {key} is stored as {stored.format}, not {entry.format}"
-        if entry.layout == "vector":
-            parts.append(decode(raw(checkpoint, key), stored.format).reshape(-1, 1).view(np.uint8))
-        else:
-            assert stored.shape[1:] == entry.shape[1:], f"{entry.name}: {key} is {stored.shape}, not {entry.shape}"
-            parts.append(raw(checkpoint, key).reshape(stored.shape[0], -1))
+    parts = [_part(entry, leaf, checkpoint) for leaf in _leaves(entry.recipe)]
     part, row, used = _places(entry.recipe, 0, [len(rows) for rows in parts])
     assert used == len(parts)
     assert len(row) == entry.shape[0], f"{entry.name}: the recipe gives {len(row)} rows, not {entry.shape[0]}"
     return StoredRows(parts=tuple(parts), part=part, row=row, row_bytes=parts[0].shape[1])
 
 
-def _keys(recipe: Recipe) -> tuple[str, ...]:
-    """The tensors of a recipe, from left to right; one that occurs twice is listed twice."""
+def _part(entry: Entry, leaf: Key | Quantized, checkpoint: Checkpoint) -> Bytes:
+    if isinstance(leaf, Quantized):
+        return quantized_rows(leaf, entry.format, entry.shape[1], checkpoint)
+    stored = checkpoint.tensors[leaf.key]
+    assert stored.format == entry.format, f"{entry.name}: {leaf.key} is stored as {stored.format}, not {entry.format}"
+    if entry.layout == "vector":
+        return decode(raw(checkpoint, leaf.key), stored.format).reshape(-1, 1).view(np.uint8)
+    assert stored.shape[1:] == entry.shape[1:], f"{entry.name}: {leaf.key} is {stored.shape}, not {entry.shape}"
+    return raw(checkpoint, leaf.key).reshape(stored.shape[0], -1)
+
+
+def _leaves(recipe: Recipe) -> tuple[Key | Quantized, ...]:
+    """What the recipe reads, from left to right; a tensor that occurs twice is listed twice."""
     match recipe:
-        case Key():
-            return (recipe.key,)
+        case Key() | Quantized():
+            return (recipe,)
         case Unpermute():
-            return _keys(recipe.of)
+            return _leaves(recipe.of)
         case Concat():
-            return tuple(key for part in recipe.parts for key in _keys(part))
+            return tuple(leaf for part in recipe.parts for leaf in _leaves(part))
         case _:
             assert_never(recipe)
 
@@ -71,7 +74,7 @@ def _keys(recipe: Recipe) -> tuple[str, ...]:
 def _places(recipe: Recipe, first: int, n_rows: list[int]) -> tuple[Places, Places, int]:
     """Part and row of each row of the recipe, whose parts are counted from `first` on; and the next part's number."""
     match recipe:
-        case Key():
+        case Key() | Quantized():
             rows = np.arange(n_rows[first], dtype=np.int64)
             return np.full(len(rows), first, dtype=np.int64), rows, first + 1
         case Unpermute():

@@ -5,6 +5,7 @@ The dimensions are small and odd on purpose: 290 outputs fill no panel of 48 or 
 
 import json
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Config = dict[str, Json]
 Tensors = dict[str, NDArray[np.float32]]
+Blocks = tuple[int, bytes]
 
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")
 CHAT_TEMPLATE = (
@@ -163,8 +165,11 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
-def write_gguf(path: Path, config: Config, *, seed: int = 0) -> Path:
-    """The same random llama-type model as one GGUF file in F32; gives the path."""
+def write_gguf(path: Path, config: Config, *, seed: int = 0, blocks: Mapping[str, Blocks] | None = None) -> Path:
+    """The same random llama-type model as one GGUF file in F32; gives the path.
+
+    `blocks`: tensors, by their names in the file, that are stored otherwise: the ggml type and the bytes.
+    """
     assert config["model_type"] == "llama", "GGUF names are written for llama only"
     tokens, merges = _vocabulary()
     tokens += [f"<|unused_{i}|>" for i in range(_size(config, "vocab_size") - len(tokens))]
@@ -199,8 +204,9 @@ def write_gguf(path: Path, config: Config, *, seed: int = 0) -> Path:
     table, data = b"", b""
     for name, values in tensors.items():
         table += _string(name) + struct.pack("<I", values.ndim)
-        table += struct.pack(f"<{values.ndim}Q", *reversed(values.shape)) + struct.pack("<IQ", 0, len(data))
-        data += values.tobytes()
+        kind, stored = (blocks or {}).get(name, (0, values.tobytes()))
+        table += struct.pack(f"<{values.ndim}Q", *reversed(values.shape)) + struct.pack("<IQ", kind, len(data))
+        data += stored
         data += bytes(-len(data) % 32)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata)) + b"".join(metadata) + table
     path.write_bytes(head + bytes(-len(head) % 32) + data)

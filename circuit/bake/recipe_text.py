@@ -1,10 +1,12 @@
-"""Recipes as text: `"key"`, `unpermute(HEADS, RECIPE)`, `concat(RECIPE, …)`."""
+"""Recipes as text: `"key"`, `unpermute(HEADS, RECIPE)`, `concat(RECIPE, …)`, and `SCHEME(ROWS, COLUMNS, ZERO, "codes",
+"scales", "zeros", "order")` for what a quantization scheme keeps in several tensors; `""` stands for no tensor.
+"""
 
 import re
 from typing import assert_never
 
 from circuit.text import quoted, unquoted
-from circuit.tir.ir import Concat, Key, Recipe, Unpermute
+from circuit.tir.ir import SCHEMES, Concat, Key, Quantized, Recipe, Scheme, Unpermute
 
 
 class RecipeError(ValueError):
@@ -20,6 +22,10 @@ def recipe_text(recipe: Recipe) -> str:
             return f"unpermute({recipe.heads}, {recipe_text(recipe.of)})"
         case Concat():
             return f"concat({', '.join(recipe_text(part) for part in recipe.parts)})"
+        case Quantized():
+            keys = (recipe.codes, recipe.scales, recipe.zeros or "", recipe.order or "")
+            numbers = f"{recipe.rows}, {recipe.columns}, {recipe.zero}"
+            return f"{recipe.scheme}({numbers}, {', '.join(map(quoted, keys))})"
         case _:
             assert_never(recipe)
 
@@ -55,7 +61,29 @@ def _recipe(tokens: list[str]) -> tuple[Recipe, list[str]]:
             part, rest = _recipe(rest[1:])
             parts.append(part)
         return Concat(parts=tuple(parts)), _expect(rest, ")")
+    for scheme in SCHEMES:
+        if head == f"{scheme}(":
+            return _quantized(scheme, rest)
     raise RecipeError(f"{head} begins no recipe")
+
+
+def _quantized(scheme: Scheme, tokens: list[str]) -> tuple[Recipe, list[str]]:
+    numbers, names, rest = tokens[:3], tokens[3:10], tokens[10:]
+    if not all(re.fullmatch(r"\d+, ", number) for number in numbers) or names[1::2] != [", "] * 3:
+        raise RecipeError(f"{scheme} takes three numbers and four tensors")
+    rows, columns, zero = (int(number[:-2]) for number in numbers)
+    codes, scales, zeros, order = (unquoted(name) for name in names[::2])
+    recipe = Quantized(
+        scheme=scheme,
+        codes=codes,
+        scales=scales,
+        zeros=zeros or None,
+        order=order or None,
+        rows=rows,
+        columns=columns,
+        zero=zero,
+    )
+    return recipe, _expect(rest, ")")
 
 
 def _expect(tokens: list[str], token: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from circuit.errors import Problem
-from circuit.load.config_map import ConfigMap, FactSpec, Given, KeySpec, key_spec
+from circuit.load.config_map import QUANTIZATION, ConfigMap, FactSpec, Given, KeySpec, key_spec
 from circuit.load.ledger import Entry, EntryKind
 from circuit.load.source import Document, Path, Plain, line_of, path_text
 from circuit.text import listed, problem_at
@@ -34,6 +34,7 @@ class Reading:
     entries: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
+    quantized: list[tuple[Document, Path, Mapping[str, str]]] = field(default_factory=list)
 
     def refuse(self, document: Document, path: Path, message: str, fix: str) -> None:
         self.problems.append(problem_at(document.source, line_of(document, path), message, fix))
@@ -99,6 +100,9 @@ def _key(reading: Reading, document: Document, path: Path, value: Plain, spec: K
         message = f"`{name}` is refused{_shown(value, spec)}: {spec.refuse}"
         reading.refuse(document, path, message, spec.fix or _refuse_fix(name))
         reading.failed.update(spec.facts)
+    elif spec.object == QUANTIZATION:
+        reading.note(document, path, value, "object")
+        reading.quantized.append((document, path, {theirs: str(ours) for theirs, ours in spec.values}))
     elif spec.object is not None:
         if isinstance(value, dict):
             reading.note(document, path, value, "object")

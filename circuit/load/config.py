@@ -12,9 +12,11 @@ from circuit.load.facts import Facts, FactValue, Naming
 from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library
 from circuit.load.json_text import read_json
 from circuit.load.ledger import Entry, Ledger
+from circuit.load.precision import Quantization
+from circuit.load.quantization import read_quantization
 from circuit.load.resolve import FLOATS, ignored, place_of, resolve
 from circuit.load.rope import attention_scale, frequencies
-from circuit.load.source import Document, Plain, line_of
+from circuit.load.source import Document, Plain, line_of, path_text
 from circuit.text import Source, check, listed, problem_at, round_f32
 
 _ROPE = "rope."
@@ -40,12 +42,13 @@ def map_config(checkpoint: CheckpointTexts, library: Library) -> tuple[Facts, Le
             document, reading = _read_gguf(checkpoint, library)
             known, factors = checkpoint.tensors, checkpoint.rope_factors
     tensors = frozenset(tensor.name for tensor in known or ())
+    quantization = _quantization(reading, checkpoint)
     values = resolve(reading, document, {"has_tensors": int(known is not None)}, tensors)
     layers = _layers(reading, document, values)
     _rope(reading, document, values, factors)
     check(dict.fromkeys(reading.problems))
     assert not reading.failed, f"facts failed without a problem: {sorted(reading.failed)}"
-    facts = _facts(reading, values, layers)
+    facts = replace(_facts(reading, values, layers), quantization=quantization)
     return facts, _ledger(reading, library, facts)
 
 
@@ -59,10 +62,19 @@ def _read_hf(checkpoint: HfTexts, library: Library) -> tuple[Document, Reading]:
     classify(reading, document, reading.config_map.keys)
     if checkpoint.generation_config is not None:
         classify(reading, read_json(checkpoint.generation_config), reading.config_map.generation)
-    if checkpoint.quantization is not None:
-        message = "quantized checkpoints of this kind are not supported yet"
-        reading.problems.append(problem_at(checkpoint.quantization, 1, message, "use a checkpoint with float weights"))
     return document, reading
+
+
+def _quantization(reading: Reading, checkpoint: CheckpointTexts) -> Quantization | None:
+    if isinstance(checkpoint, GgufTexts):
+        return None
+    own = None if checkpoint.quantization is None else read_json(checkpoint.quantization)
+    if len(reading.quantized) > 1:
+        (_, first, _), (document, path, _) = reading.quantized[:2]
+        message = f"there are `{path_text(first)}` and `{path_text(path)}`"
+        reading.refuse(document, path, message, "keep the one that belongs to the tensors")
+        return None
+    return read_quantization(reading, reading.quantized[0] if reading.quantized else None, own)
 
 
 def _no_model_type(document: Document, name: Plain, known: tuple[str, ...]) -> Problem:

@@ -12,6 +12,9 @@ Scalar = bool | int | float | str
 Given = Scalar | tuple[Scalar, ...]
 """A value that a key may have: a scalar or a flat list of them."""
 
+QUANTIZATION = "quantization"
+"""The object whose keys belong to a quantization method, not to a model: quantization.py reads it."""
+
 FactType = Literal["int", "switch", "float", "str", "strs", "ids"]
 """`switch` is 0 or 1, written true or false; `strs` a list of names; `ids` one token id or a list of them."""
 

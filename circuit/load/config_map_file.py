@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from circuit.errors import LoadError, Problem
-from circuit.load.config_map import Condition, ConfigMap, FactSpec, FactType, Given, KeySpec, LayerRule
+from circuit.load.config_map import QUANTIZATION, Condition, ConfigMap, FactSpec, FactType, Given, KeySpec, LayerRule
 from circuit.load.edge import FileShape, validated
 from circuit.load.inputs import Library, files_under
 from circuit.load.shapes import Schema
@@ -246,8 +246,8 @@ def _reference_problems(document: Document, config_map: ConfigMap) -> list[Probl
     for table, keys in tables:
         for key in keys.values():
             unknown = [name for name in key.facts if name not in before]
-            if key.object is not None and key.object not in config_map.objects:
-                unknown.append(key.object)
+            if key.object not in (None, QUANTIZATION, *config_map.objects):
+                unknown.append(str(key.object))
             for name in unknown:
                 message = f"key `{key.name}` gives `{name}`, which does not exist"
                 fix = "declare it under dims, params, run or objects"

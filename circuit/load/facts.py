@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from circuit.load.precision import Quantization
+
 FactValue = bool | int | float | str | tuple[float, ...]
 
 
@@ -22,6 +24,7 @@ class Facts:
     """One model. Dims and params are sorted by name; params that are floats are exactly float32.
 
     `format` is the storage format that the config states for the weights, or "file" where each tensor states its own.
+    `quantization` says which projections are not stored so.
     `layers` is the kind of each layer. `run` is what only the executor reads: end, start and padding tokens.
     """
 
@@ -33,6 +36,7 @@ class Facts:
     layers: tuple[str, ...]
     run: tuple[tuple[str, tuple[int, ...]], ...]
     naming: Naming
+    quantization: Quantization | None = None
 
 
 def run_fact(facts: Facts, name: str) -> tuple[int, ...]:

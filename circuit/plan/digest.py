@@ -10,7 +10,7 @@ from circuit.load.hardware import HardwareClass
 from circuit.load.policy import Policy
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.meaning import meaning_of
-from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, Value
+from circuit.tir.ir import Concat, Key, Node, Quantized, Recipe, Tir, Unpermute, Value, quantized_keys
 from circuit.uop.text import digest as program_digest
 
 Run = tuple[tuple[str, tuple[int, ...]], ...]
@@ -133,6 +133,8 @@ def _recipe(recipe: Recipe) -> str:
             return f"unpermute({heads}, {_recipe(of)})"
         case Concat(parts=parts):
             return f"concat({', '.join(_recipe(part) for part in parts)})"
+        case Quantized(scheme=scheme, rows=rows, columns=columns, zero=zero):
+            return f"{scheme}({rows}, {columns}, {zero}, {', '.join(quantized_keys(recipe))})"
 
 
 def _kind(tir: Tir, node: Node) -> Hashable:

@@ -1,6 +1,6 @@
 """Rewrites for processors: the same values in fewer instructions. Each is exact."""
 
-from circuit.sigma.storage import decode_f16
+from circuit.sigma.storage_codes import decode_f16
 from circuit.uop.bounds import bounds
 from circuit.uop.node import Const, DType, Op, UOp, const, f32_value, toposort
 from circuit.uop.simplify import simplify

@@ -3,94 +3,149 @@
 A baked tensor is an array of little-endian u32 words. `vector`: a word is one f32. `panel`: outputs stand in panels
 of P, a panel's words are lane-interleaved (word of lane l at ... + l), and the words of a panel follow the inputs k
 in ascending order, so that a kernel whose lanes are outputs streams it. Scales stand beside the codes that they
-belong to:
+belong to. In the table, the words of a lane are in order, and fields count from the lowest bit on, in ascending k:
 
-| format     | a unit is          | words of a unit in a panel, in order                                     |
-|------------|--------------------|--------------------------------------------------------------------------|
-| f32        | one k              | P values                                                                 |
-| f16, bf16  | two k              | P pairs, the even k in the low half                                      |
-| q8_0       | two blocks of 32 k | P scale pairs (the even block low), 2 x 8 x P words of four signed bytes |
-| q4_0       | two blocks of 32 k | P scale pairs (the even block low), 2 x 4 x P words of eight nibbles     |
-| q4_1       | one block of 32 k  | P words (scale low, minimum high), 4 x P words of eight nibbles          |
+| format      | unit of k | words of a unit for one lane                                                | bytes/weight |
+|-------------|-----------|-----------------------------------------------------------------------------|--------------|
+| f32         | 1         | the value                                                                   | 4            |
+| f16, bf16   | 2         | a pair, the even k low                                                      | 2            |
+| q8_0        | 2 x 32    | scale pair, the even block low; 2 x 8 words of four signed bytes            | 1.0625       |
+| q4_0 iq4_nl | 2 x 32    | scale pair, the even block low; 2 x 4 words of eight nibbles                | 0.5625       |
+| q4_1        | 32        | scale low, minimum high; 4 words of eight nibbles                           | 0.625        |
+| q5_0        | 2 x 32    | scale pair; 2 x (word of 32 fifth bits; 4 words of eight nibbles)           | 0.6875       |
+| q5_1        | 32        | scale low, minimum high; word of 32 fifth bits; 4 words of eight nibbles    | 0.75         |
+| mxfp4       | 4 x 32    | four scale bytes; 4 x 4 words of eight nibbles                              | 0.53125      |
+| q2_k        | 256       | d low, dmin high; 4 words of four bytes (scale low nibble, minimum high) of | 0.328125     |
+|             |           | 16 k each; 16 words of sixteen 2-bit codes                                  |              |
+| q3_k        | 256       | d; 4 words of four signed scales of 16 k each; 8 x (2 words of sixteen      | 0.453125     |
+|             |           | 2-bit codes; word of 32 third bits)                                         |              |
+| q4_k        | 256       | d low, dmin high; 4 words of two pairs (scale low byte, minimum high) of    | 0.578125     |
+|             |           | 32 k each; 8 x 4 words of eight nibbles                                     |              |
+| q5_k        | 256       | as q4_k, but 8 x (word of 32 fifth bits; 4 words of eight nibbles)          | 0.703125     |
+| q6_k        | 256       | d; 4 words of four signed scales of 16 k each; 8 x (4 words of eight        | 0.828125     |
+|             |           | nibbles; 2 words of sixteen 2-bit fifth and sixth bits)                     |              |
+| f8_e4m3     | 128       | f32 scale; 32 words of four codes                                           | 1.03125      |
+| i4_*_128    | 128       | scale (f16 or bf16) low, zero high; 16 words of eight nibbles               | 0.53125      |
+| i4_*_64     | 64        | the same with 8 words of eight nibbles                                      | 0.5625       |
+| i4_*_32     | 32        | the same with 4 words of eight nibbles                                      | 0.625        |
 
-Values: q4_0 (code-8)*d, q8_0 code*d, q4_1 fma(code, d, m); d and m are f16. Equal to ggml's decoders to the byte.
+The files' own sizes are the same but for q3_k (0.4297), q4_k (0.5625), q5_k (0.6875) and q6_k (0.8203), whose scales
+of 6 bits become bytes, or whose lone f16 takes a word.
+
+Values: code*d in q8_0, (code-8)*d in q4_0, (code-16)*d in q5_0, table[code]*d in iq4_nl and mxfp4, fma(code, d, m) in
+q4_1 and q5_1; (d*scale)*(code-4) in q3_k, (d*scale)*(code-32) in q6_k, fma(code, d*scale, -(dmin*minimum)) in q2_k,
+q4_k and q5_k. d, m and dmin are f16; the scale of mxfp4 is a power of two. Equal to ggml's decoders to the byte: every
+product before the last step is exact. f8_e4m3 is code*scale with the code as a float of 4 bits of exponent and 3 of
+mantissa (no infinities), i4 is (code-zero)*scale.
 """
 
-from collections.abc import Callable
-
-from circuit.uop.build import bitcast, cast, equal, f32, index, logical_not, mulacc, shl, shr, u32, where
+from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
+from circuit.sigma.storage_codes import byte, decode_f8_e4m3, decode_f16, field, half, looked_up, odd, signed_byte
+from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
 
 def panel_words(format: str, n: int, k: int, panel: int) -> int:
     """Words of a baked (n, k) weight; n is padded to whole panels."""
-    unit_k, unit_words = _UNITS[format]
-    return -(-n // panel) * -(-k // unit_k) * unit_words * panel
+    return -(-n // panel) * FORMATS[format].row_words(k) * panel
 
 
 def unit_inputs(format: str) -> int:
-    """Inputs of one unit of storage."""
-    return _UNITS[format][0]
+    """Inputs whose scales share a word, at most 64: where these are written out, a kernel knows the half to read."""
+    return 1 if format in BROUGHT_TOGETHER else min(FORMATS[format].unit, 64)
 
 
 def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j: UOp, k: UOp) -> UOp:
     """The f32 value of input k of output j. words: [panel_words] u32 array; j, k: i32 of any bounds inside `shape`."""
-    unit_k, unit_words = _UNITS[format]
-    units = -(-shape[1] // unit_k)
-    lane = j % panel
-    base = (j // panel * units + k // unit_k) * (unit_words * panel) + lane
+    unit, unit_words = FORMATS[format].unit, FORMATS[format].unit_words
+    units = -(-shape[1] // unit)
+    base = (j // panel * units + k // unit) * (unit_words * panel) + j % panel
 
     def word(place: UOp | int) -> UOp:
-        return index(words, base + place)
+        return index(words, base + place * panel)
 
     match format:
         case "f32":
             return bitcast(word(0), DType.F32)
         case "bf16":
-            return bitcast(_half(word(0), k, high=lambda w: w - w % 65536, low=lambda w: shl(w, 16)), DType.F32)
+            return bitcast(where(odd(k), word(0) - word(0) % 65536, shl(word(0), 16)), DType.F32)
         case "f16":
-            return decode_f16(_half(word(0), k, high=lambda w: w // 65536, low=lambda w: w % 65536))
+            return decode_f16(half(word(0), k))
         case "q8_0":
-            scale = decode_f16(_half(word(0), k // 32, high=lambda w: w // 65536, low=lambda w: w % 65536))
-            codes = word((k % 64 // 4) * panel + panel)
-            return cast(_signed_byte(codes, k % 4), DType.F32) * scale
+            return _f32(signed_byte(word(k % 64 // 4 + 1), k % 4)) * decode_f16(half(word(0), k // 32))
         case "q4_0":
-            scale = decode_f16(_half(word(0), k // 32, high=lambda w: w // 65536, low=lambda w: w % 65536))
-            codes = word((k % 64 // 8) * panel + panel)
-            return cast(cast(_nibble(codes, k % 8), DType.I32) - 8, DType.F32) * scale
+            return _f32(_i32(field(word(k % 64 // 8 + 1), k % 8, 4)) - 8) * decode_f16(half(word(0), k // 32))
+        case "iq4_nl":
+            code = field(word(k % 64 // 8 + 1), k % 8, 4)
+            return _f32(looked_up(code, IQ4_NL_VALUES)) * decode_f16(half(word(0), k // 32))
+        case "mxfp4":
+            code = field(word(k % 128 // 8 + 1), k % 8, 4)
+            return _f32(looked_up(code, MXFP4_VALUES)) * _half_of_e8m0(byte(word(0), k // 32 % 4))
         case "q4_1":
-            codes = word((k % 32 // 8) * panel + panel)
-            d, m = decode_f16(word(0) % 65536), decode_f16(word(0) // 65536)
-            return mulacc(cast(_nibble(codes, k % 8), DType.F32), d, m)
+            return mulacc(_f32(field(word(k % 32 // 8 + 1), k % 8, 4)), _low(word(0)), _high(word(0)))
+        case "q5_0":
+            at = k % 64 // 32 * 5 + 1
+            code = _five_bits(word(at + k % 32 // 8 + 1), word(at), k)
+            return _f32(_i32(code) - 16) * decode_f16(half(word(0), k // 32))
+        case "q5_1":
+            code = _five_bits(word(k % 32 // 8 + 2), word(1), k)
+            return mulacc(_f32(code), _low(word(0)), _high(word(0)))
+        case "q2_k":
+            code, scales = field(word(k % 256 // 16 + 5), k % 16, 2), byte(word(k % 256 // 64 + 1), k // 16 % 4)
+            return _affine(word(0), code, scales % 16, scales // 16)
+        case "q4_k":
+            code, scales = field(word(k % 256 // 8 + 5), k % 8, 4), half(word(k % 256 // 64 + 1), k // 32)
+            return _affine(word(0), code, scales % 256, scales // 256)
+        case "q5_k":
+            at = k % 256 // 32 * 5 + 5
+            code, scales = _five_bits(word(at + k % 32 // 8 + 1), word(at), k), half(word(k % 256 // 64 + 1), k // 32)
+            return _affine(word(0), code, scales % 256, scales // 256)
+        case "q3_k":
+            at = k % 256 // 32 * 3 + 5
+            code = field(word(at + k % 32 // 16), k % 16, 2) + field(word(at + 2), k % 32, 1) * 4
+            return _symmetric(word(0), signed_byte(word(k % 256 // 64 + 1), k // 16 % 4), _i32(code) - 4)
+        case "q6_k":
+            at = k % 256 // 32 * 6 + 5
+            code = field(word(at + k % 32 // 8), k % 8, 4) + field(word(at + k % 32 // 16 + 4), k % 16, 2) * 16
+            return _symmetric(word(0), signed_byte(word(k % 256 // 64 + 1), k // 16 % 4), _i32(code) - 32)
+        case "f8_e4m3":
+            return decode_f8_e4m3(byte(word(k % 128 // 4 + 1), k % 4)) * bitcast(word(0), DType.F32)
+        case "i4_f16_32" | "i4_f16_64" | "i4_f16_128" | "i4_bf16_32" | "i4_bf16_64" | "i4_bf16_128":
+            code = _i32(field(word(k % unit // 8 + 1), k % 8, 4)) - _i32(word(0) // 65536)
+            short = bitcast(shl(word(0), 16), DType.F32)
+            return _f32(code) * (_low(word(0)) if format.startswith("i4_f16") else short)
     raise AssertionError(f"no panel layout for format {format}")
 
 
-def decode_f16(half: UOp) -> UOp:
-    """The value of f16 bits in the low half of a u32 whose high half is zero.
-
-    The exponent and mantissa, moved to their f32 places, are 2**-112 times the value (subnormals too); infinities and
-    NaNs take the largest exponent instead.
-    """
-    magnitude = half % 0x8000
-    finite = bitcast(bitcast(shl(magnitude, 13), DType.F32) * f32(2.0**112), DType.U32)
-    special = shl(magnitude, 13) + u32(0x70000000)
-    bits = where(magnitude < 0x7C00, finite, special)
-    return bitcast(bits ^ shl(half // 0x8000, 31), DType.F32)
+def _five_bits(nibbles: UOp, bits: UOp, k: UOp) -> UOp:
+    return field(nibbles, k % 8, 4) + field(bits, k % 32, 1) * 16
 
 
-Pick = Callable[[UOp], UOp]
-
-_UNITS = {"f32": (1, 1), "f16": (2, 1), "bf16": (2, 1), "q8_0": (64, 17), "q4_0": (64, 9), "q4_1": (32, 5)}
-"""Inputs of a unit, and its words for one lane."""
+def _symmetric(head: UOp, scale: UOp, code: UOp) -> UOp:
+    return (_low(head) * _f32(scale)) * _f32(code)
 
 
-def _half(word: UOp, parity: UOp, high: Pick, low: Pick) -> UOp:
-    return where(logical_not(equal(parity % 2, 0)), high(word), low(word))
+def _affine(head: UOp, code: UOp, scale: UOp, least: UOp) -> UOp:
+    return mulacc(_f32(code), _low(head) * _f32(scale), -(_high(head) * _f32(least)))
 
 
-def _nibble(word: UOp, place: UOp) -> UOp:
-    return shr(shl(word, cast(-4 * place + 28, DType.U32)), 28)
+def _half_of_e8m0(exponent: UOp) -> UOp:
+    """2**(exponent - 128), subnormal below 2; there is no NaN. Source: ggml_e8m0_to_fp32_half of ggml-impl.h."""
+    normal = shl(exponent - 1, 23)
+    return bitcast(where(exponent < 2, shl(u32(0x00200000), exponent % 2), normal), DType.F32)
 
 
-def _signed_byte(word: UOp, place: UOp) -> UOp:
-    return shr(cast(shl(word, cast(-8 * place + 24, DType.U32)), DType.I32), 24)
+def _low(word: UOp) -> UOp:
+    return decode_f16(word % 65536)
+
+
+def _high(word: UOp) -> UOp:
+    return decode_f16(word // 65536)
+
+
+def _f32(code: UOp) -> UOp:
+    return cast(code, DType.F32)
+
+
+def _i32(code: UOp) -> UOp:
+    return cast(code, DType.I32)

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circuit.errors import LoadError, Problem
-from circuit.formats import FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS
 from circuit.load.inputs import TensorInfo
 from circuit.load.ledger import Ledger, keys_of
+from circuit.load.precision import Quantization
 from circuit.text import listed
-from circuit.tir.ir import Concat, Key, Recipe, Tir, Unpermute, Weight
+from circuit.tir.ir import Concat, Key, Quantized, Recipe, Tir, Unpermute, Weight, quantized_keys
+from circuit.tir.quantize import quantize
 
 _SHOWN = 20
 """Problems that are shown one by one: a checkpoint with other names has hundreds, all of one kind."""
@@ -25,7 +27,7 @@ class Bound:
     ignored: tuple[tuple[str, str], ...]
 
 
-def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
+def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger, quantization: Quantization | None = None) -> Bound:
     """Each weight with the format of its tensors; a LoadError with every tensor that is missing, surplus or wrong."""
     problems: list[Problem] = []
     by_name: dict[str, TensorInfo] = {}
@@ -33,6 +35,11 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
         if tensor.name in by_name:
             problems.append(_problem(f"tensor `{tensor.name}` is there twice", "use an undamaged checkpoint"))
         by_name[tensor.name] = tensor
+    if quantization is not None:
+        tir, wrong = quantize(tir, quantization, by_name)
+        problems.extend(wrong)
+        if wrong:
+            raise LoadError([*problems[:_SHOWN], *_rest(problems[_SHOWN:])])
     reader_of: dict[str, Weight] = {}
     for weight in tir.weights:
         for key in keys_in(weight.recipe):
@@ -45,7 +52,7 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
         parts = [by_name[key] for key in keys_in(weight.recipe) if key in by_name]
         missing = [key for key in keys_in(weight.recipe) if key not in by_name]
         problems.extend(_missing(tir, ledger, weight, key) for key in missing)
-        if not missing:
+        if not missing and not isinstance(weight.recipe, Quantized):
             problems.extend(_wrong(ledger, weight, parts))
             weight = replace(weight, format=parts[0].format)
         weights.append(weight)
@@ -55,6 +62,8 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger) -> Bound:
         if name in reader_of or any(name == shared for shared, _ in equal):
             continue
         why = next((why for pattern, why in ledger.ignored_tensors if _fits(name, pattern)), None)
+        if why is None and quantization is not None:
+            why = dict(quantization.unread).get(name.rpartition(".")[2])
         if why is None:
             problems.append(_surplus(tir, ledger, reader_of, name))
         else:
@@ -81,6 +90,8 @@ def keys_in(recipe: Recipe) -> tuple[str, ...]:
             return keys_in(of)
         case Concat(parts=parts):
             return tuple(key for part in parts for key in keys_in(part))
+        case Quantized():
+            return quantized_keys(recipe)
 
 
 def _missing(tir: Tir, ledger: Ledger, weight: Weight, key: str) -> Problem:
@@ -98,9 +109,13 @@ def _missing(tir: Tir, ledger: Ledger, weight: Weight, key: str) -> Problem:
 
 def _wrong(ledger: Ledger, weight: Weight, parts: list[TensorInfo]) -> Iterator[Problem]:
     for part in parts:
-        if part.format not in FORMATS:
+        if part.format == "F8_E4M3":
+            message = f"tensor `{part.name}` is stored as F8_E4M3, but the config declares no quantization"
+            yield _problem(message, "use a checkpoint whose config belongs to its tensors")
+        elif part.format not in FORMATS or part.format in BROUGHT_TOGETHER:
             message = f"tensor `{part.name}` is stored as {part.format}, which is not supported"
-            yield _problem(message, f"use a checkpoint stored as one of: {listed(FORMATS)}")
+            fix = f"use a checkpoint stored as one of: {listed(f for f in FORMATS if f not in BROUGHT_TOGETHER)}"
+            yield _problem(message, fix)
         elif part.format != parts[0].format:
             message = (
                 f"tensors `{parts[0].name}` ({parts[0].format}) and `{part.name}` ({part.format}) differ in format"

@@ -4,6 +4,7 @@ An input is a number: nodes name edges, weights and states by their place in the
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 Value = bool | int | float | str | tuple[float, ...]
 """A node's parameter. Rope frequencies are a tuple of floats, each exactly a float32."""
@@ -34,7 +35,37 @@ class Concat:
     parts: tuple["Recipe", ...]
 
 
-Recipe = Key | Unpermute | Concat
+Scheme = Literal["fp8", "packed", "awq", "gptq", "gptq_v2"]
+"""How a quantization scheme lays out its tensors: fp8 codes of outputs x inputs; codes of 4 bits packed along the
+inputs of each output (packed), along the outputs in an order of its own (awq), or along the inputs of all outputs
+(gptq, whose first version stores zeros less one)."""
+SCHEMES: tuple[Scheme, ...] = ("fp8", "packed", "awq", "gptq", "gptq_v2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantized:
+    """A projection that a scheme keeps in several tensors of the checkpoint: its values are (code - zero) * scale.
+
+    `rows` x `columns` values share a scale. `zero`: the zero that every group must have, 0 where they are as stored.
+    `order` is the tensor that tells the group of each input, which must be ascending.
+    """
+
+    scheme: Scheme
+    codes: str
+    scales: str
+    zeros: str | None
+    order: str | None
+    rows: int
+    columns: int
+    zero: int
+
+
+Recipe = Key | Unpermute | Concat | Quantized
+
+
+def quantized_keys(recipe: Quantized) -> tuple[str, ...]:
+    """Its tensors: codes, scales, and the zeros and the order where it has them."""
+    return tuple(key for key in (recipe.codes, recipe.scales, recipe.zeros, recipe.order) if key is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

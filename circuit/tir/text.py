@@ -18,7 +18,7 @@ from circuit.text import (
     whole_number,
     words,
 )
-from circuit.tir.ir import Concat, Edge, Key, Node, Recipe, State, Tir, Unpermute, Value, Weight
+from circuit.tir.ir import SCHEMES, Concat, Edge, Key, Node, Quantized, Recipe, State, Tir, Unpermute, Value, Weight
 
 
 def tir_text(tir: Tir) -> str:
@@ -90,6 +90,10 @@ def _recipe(recipe: Recipe) -> str:
             return f"unpermute({heads}, {_recipe(of)})"
         case Concat(parts=parts):
             return f"concat({', '.join(map(_recipe, parts))})"
+        case Quantized():
+            keys = (recipe.codes, recipe.scales, recipe.zeros or "", recipe.order or "")
+            numbers = f"{recipe.rows}, {recipe.columns}, {recipe.zero}"
+            return f"{recipe.scheme}({numbers}, {', '.join(map(quoted, keys))})"
 
 
 def _node(tir: Tir, node: Node, lists: dict[tuple[float, ...], str]) -> str:
@@ -246,6 +250,21 @@ def _parse_recipe(rest: list[str], at: int) -> tuple[Recipe, int]:
             part, at = _parse_recipe(rest, at + (2 if rest[at] == "concat" else 1))
             parts.append(part)
         return Concat(parts=tuple(parts)), at + 1
+    for scheme in SCHEMES:
+        if rest[at] == scheme:
+            rows, columns, zero = (whole_number(word) for word in rest[at + 2 : at + 8 : 2])
+            codes, scales, zeros, order = (unquoted(word) for word in rest[at + 8 : at + 16 : 2])
+            recipe = Quantized(
+                scheme=scheme,
+                codes=codes,
+                scales=scales,
+                zeros=zeros or None,
+                order=order or None,
+                rows=rows,
+                columns=columns,
+                zero=zero,
+            )
+            return recipe, at + 16
     return Key(key=unquoted(rest[at])), at + 1
 
 

@@ -15,13 +15,15 @@ from circuit_exec.checkpoint.gguf_values import Cursor, read_value
 from circuit_exec.checkpoint.records import Bytes, Metadata, StoredTensor
 from circuit_exec.checkpoint.safetensors import AGAIN, outside
 
-FORMAT_OF = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 8: "q8_0", 30: "bf16"}
+FORMAT_OF = {
+    0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k",
+    13: "q5_k", 14: "q6_k", 20: "iq4_nl", 30: "bf16", 39: "mxfp4",
+}  # fmt: skip
 
 # Source: enum ggml_type in ggml.h; names for messages only.
 UNSUPPORTED = {
-    6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
-    16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
-    24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
+    9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
+    23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0",
     40: "NVFP4", 41: "Q1_0",
 }  # fmt: skip
 
@@ -181,7 +183,7 @@ def _unsupported(path: str, type_name: str, names: list[str]) -> Problem:
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return Problem(
         message=f"tensor {names[0]}{more}: stored as {type_name}, which cannot be decoded",
-        fix=f"use a file whose tensors are stored as {', '.join(n.upper() for n in FORMATS if n != 'i32')}",
+        fix=f"use a file whose tensors are stored as {', '.join(n.upper() for n in FORMAT_OF.values())}",
         file=path,
     )
 

@@ -12,7 +12,7 @@ from circuit_exec.checkpoint.records import Bytes, StoredTensor
 
 FORMAT_OF = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 """Types with a decoder. A tensor of another type keeps the type's name: it may be one that no node reads."""
-BYTES_OF = {"F32": 4, "F16": 2, "BF16": 2}
+BYTES_OF = {"F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "U8": 1, "I8": 1, "I32": 4, "I64": 8}
 MAX_HEADER_BYTES = 100_000_000  # the limit of the published implementation
 AGAIN = "download the file again; it is truncated or damaged"
 

@@ -9,7 +9,7 @@ from circuit.bake.manifest import build_manifest, manifest_digest, manifest_text
 from circuit.bake.recipe_text import RecipeError, parse_recipe, recipe_text
 from circuit.errors import LoadError
 from circuit.text import Source
-from circuit.tir.ir import Concat, Key, Recipe, Unpermute, Weight
+from circuit.tir.ir import SCHEMES, Concat, Key, Quantized, Recipe, Unpermute, Weight
 
 QKV = Concat(parts=(Unpermute(of=Key(key="q"), heads=3), Unpermute(of=Key(key="k"), heads=1), Key(key="v")))
 WEIGHTS = (
@@ -26,6 +26,17 @@ recipes: st.SearchStrategy[Recipe] = st.recursive(
     names.map(lambda name: Key(key=name)),
     lambda inner: (
         st.builds(lambda of, heads: Unpermute(of=of, heads=heads), inner, st.integers(1, 99))
+        | st.builds(
+            Quantized,
+            scheme=st.sampled_from(SCHEMES),
+            codes=names,
+            scales=names,
+            zeros=st.none() | names.filter(bool),
+            order=st.none() | names.filter(bool),
+            rows=st.integers(1, 999),
+            columns=st.integers(1, 999),
+            zero=st.integers(0, 15),
+        )
         | st.builds(lambda parts: Concat(parts=tuple(parts)), st.lists(inner, min_size=1, max_size=4))
     ),
     max_leaves=6,
@@ -91,7 +102,7 @@ def test_what_is_no_recipe_is_refused(text: str) -> None:
     [
         ("manifest 1", "manifest 2", 1, "not a line of a manifest"),
         ("bytes 6976", "bytes 6912", 1, f"{FOLLOWS} `manifest 1 panel 4 bytes 6976`"),
-        ("q8_0", "q5_0", 2, "not a line of a manifest"),
+        ("q8_0", "q8_k", 2, "not a line of a manifest"),
         ("panel 100x64", "vector 100x64", 2, "not a line of a manifest"),
         ("at 6848", "at 6784", 3, f'{FOLLOWS} `weight "l0.norm" bf16 vector 3 at 6848 bytes 12 <- "norm"`'),
         ("concat(", "join(", 4, "not a line of a manifest"),

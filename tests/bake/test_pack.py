@@ -11,6 +11,9 @@ from circuit_exec.checkpoint.decode import decode
 from circuit_exec.checkpoint.records import Bytes
 from circuit_exec.pack import Words, pack_panels, unpack_panels
 
+KEPT = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0")
+"""Formats whose stored bytes can be made again from the words; the programs of the others are tested by value."""
+
 
 def random_rows(format: str, n: int, k: int, seed: int) -> Bytes:
     return np.random.default_rng(seed).integers(0, 256, (n, FORMATS[format].row_bytes(k)), dtype=np.uint8)
@@ -21,7 +24,7 @@ def width(format: str, n_blocks: int) -> int:
 
 
 @given(
-    format=st.sampled_from(PANEL_FORMATS),
+    format=st.sampled_from(KEPT),
     n=st.integers(1, 20),
     n_blocks=st.integers(1, 5),
     panel=st.sampled_from((1, 4, 7, 16)),
@@ -43,7 +46,7 @@ def test_lanes_past_the_last_output_are_zero_words(format: str) -> None:
     assert words[1, :, 0].any()
 
 
-@pytest.mark.parametrize("format", PANEL_FORMATS)
+@pytest.mark.parametrize("format", KEPT)
 def test_each_value_is_in_the_word_that_the_layout_names(format: str) -> None:
     n, k, panel = 7, width(format, 3), 4
     rows = random_rows(format, n, k, 2)

@@ -40,11 +40,11 @@ def refuse(folder: Path, data: bytes, message: str, fix: str = AGAIN) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_format_is_read_with_its_row_major_shape(tmp_path: Path, version: int) -> None:
-    tensors = [tensor(f"t.{format}", format, (3, 64)) for format in GGML]
+    tensors = [tensor(f"t.{format}", format, (3, 256)) for format in GGML]
     checkpoint = open_checkpoint(write(tmp_path, gguf([], tensors, version=version)))
     assert checkpoint.kind == "gguf"
     assert [(t.name, t.format, t.shape) for t in checkpoint.tensors.values()] == [
-        (f"t.{format}", format, (3, 64)) for format in GGML
+        (f"t.{format}", format, (3, 256)) for format in GGML
     ]
     for stored in tensors:
         assert raw(checkpoint, stored.name).tobytes() == stored.data
@@ -210,18 +210,21 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 def test_types_without_a_decoder_are_refused_once_a_type(tmp_path: Path) -> None:
     tensors = [
-        GgufTensor(name="a", type=12, shape=(1, 256), data=bytes(144)),
+        GgufTensor(name="a", type=16, shape=(1, 256), data=bytes(144)),
         tensor("b", "f32", (4,)),
-        GgufTensor(name="c", type=12, shape=(1, 256), data=bytes(144)),
+        GgufTensor(name="c", type=16, shape=(1, 256), data=bytes(144)),
         GgufTensor(name="d", type=99, shape=(1, 256), data=bytes(144)),
     ]
     with pytest.raises(LoadError) as caught:
         open_checkpoint(write(tmp_path, gguf([], tensors)))
     assert [p.message for p in caught.value.problems] == [
-        "tensor a and 1 more: stored as Q4_K, which cannot be decoded",
+        "tensor a and 1 more: stored as IQ2_XXS, which cannot be decoded",
         "tensor d: stored as the unknown ggml type 99, which cannot be decoded",
     ]
-    fix = "use a file whose tensors are stored as F32, F16, BF16, Q4_0, Q4_1, Q8_0"
+    fix = (
+        "use a file whose tensors are stored as F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, "
+        "IQ4_NL, BF16, MXFP4"
+    )
     assert {p.fix for p in caught.value.problems} == {fix}
 
 
@@ -259,7 +262,7 @@ def test_a_part_of_a_split_model_is_refused(tmp_path: Path) -> None:
 def test_the_reader_agrees_with_the_gguf_package(tmp_path: Path) -> None:
     oracle = pytest.importorskip("gguf")
     keys = [key("general.architecture", "string", "llama"), array_key("tokens", "string", ["a", "", "ü"])]
-    path = write(tmp_path, gguf(keys, [tensor(f"t.{format}", format, (3, 64)) for format in GGML]))
+    path = write(tmp_path, gguf(keys, [tensor(f"t.{format}", format, (3, 256)) for format in GGML]))
     checkpoint = open_checkpoint(path)
     theirs = oracle.GGUFReader(path)
     assert theirs.fields["tokens"].contents() == list(metadata_value(checkpoint, "tokens") or ())  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from circuit.errors import LoadError
 from circuit.load.config import map_config
 from circuit.load.facts import run_fact
 from circuit.load.inputs import HfTexts
@@ -241,15 +240,6 @@ def test_a_model_type_without_a_circuit_is_refused_with_those_that_have_one(mode
         ({"auto_map": {"AutoModel": "x.Y"}}, "`auto_map` is refused: it names code of its own"),
         ({"partial_rotary_factor": 0.2}, "3 of 16 values of a head are turned (`partial_rotary_factor`)\n"),
         ({"partial_rotary_factor": 1.5}, "24 of 16 values of a head are turned (`partial_rotary_factor`)\n"),
-        (
-            {"quantization_config": {"quant_method": "gptq", "bits": 4}},
-            '`quantization_config` is refused (quant_method = "gptq"): quantized checkpoints of this kind are not '
-            "supported yet\n",
-        ),
-        (
-            {"compression_config": {"format": "int-quantized"}},
-            '`compression_config` is refused (format = "int-quantized"): quantized checkpoints',
-        ),
     ],
 )
 def test_a_value_that_is_not_meant_is_refused_by_name(changes: Config, message: str) -> None:
@@ -285,17 +275,6 @@ def test_rope_keys_must_belong_to_the_kind_and_be_complete() -> None:
     yarn: Plain = {"rope_type": "yarn", "factor": 2.0, "beta_fast": 1.0, "beta_slow": 2.0}
     assert "`rope_scaling.beta_fast` is not above `rope_scaling.beta_slow`" in refusal(case("llama", rope_scaling=yarn))
     assert "`rope_scaling` is 3\n" in refusal(case("llama", rope_scaling=3))
-
-
-def test_hf_quant_config_is_refused() -> None:
-    config = texts(case("llama")).config
-    checkpoint = HfTexts(config=config, quantization=Source(path="hf_quant_config.json", text="{}"))
-    with pytest.raises(LoadError) as caught:
-        map_config(checkpoint, library())
-    assert str(caught.value) == (
-        "error: quantized checkpoints of this kind are not supported yet\n --> hf_quant_config.json:1\n"
-        "  | {}\n  = fix: use a checkpoint with float weights"
-    )
 
 
 def test_problems_of_every_kind_come_together() -> None:

@@ -18,13 +18,15 @@ from tests.cases.texts import MODEL_TYPES, library
 
 CONFIGS = Path(__file__).parents[3] / "shared" / "configs"
 
-QUANTIZED = "`quantization_config` is refused"
 MAPPED = {  # folder: nodes, context
     "Qwen--Qwen2.5-7B": (454, 131072),
     "Qwen--Qwen2.5-7B-Instruct": (454, 32768),
     "Qwen--Qwen3-1.7B": (510, 40960),
     "Qwen--Qwen3-14B": (726, 40960),
     "Qwen--Qwen3-32B": (1158, 40960),
+    "Qwen--Qwen3-32B-FP8": (1158, 40960),
+    "Qwen--Qwen3-32B-FP8-Static-PerTensor": (1158, 40960),
+    "Qwen--Qwen3-8B-FP8": (654, 40960),
     "Qwen--Qwen3-4B-Thinking-2507": (654, 262144),
     "Qwen--Qwen3-Embedding-8B": (654, 40960),
     "codellama--CodeLlama-34b-hf": (774, 16384),
@@ -42,9 +44,6 @@ MAPPED = {  # folder: nodes, context
 }
 REFUSED = {  # folder: what the refusal says, all of it
     "Alibaba-NLP--gte-Qwen2-7B-instruct": ("`auto_map` is refused", "`is_causal` is false"),
-    "Qwen--Qwen3-32B-FP8": (QUANTIZED,),
-    "Qwen--Qwen3-32B-FP8-Static-PerTensor": (QUANTIZED,),
-    "Qwen--Qwen3-8B-FP8": (QUANTIZED,),
     "dnakov--cwm-mlx": ("`layer_types` is", "`sliding_window` is refused"),
     "intfloat--e5-mistral-7b-instruct": ("`architectures` is",),
 }

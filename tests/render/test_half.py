@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from circuit.render.c import render_kernel
-from circuit.sigma.storage import decode_f16
+from circuit.sigma.storage_codes import decode_f16
 from circuit.uop.build import end, index, load, loop, param, store
 from circuit.uop.node import DType
 from circuit.uop.schedule import Split, Upcast, apply
