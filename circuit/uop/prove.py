@@ -78,19 +78,24 @@ class Dag:
 
     def _function(self, op: Op, dtype: DType, source: DType) -> Callable[..., Scalar]:
         known = function_of(op, dtype, source)
-        types = (DType.BOOL, source, source) if op is Op.WHERE else (source, source, source)
 
-        def apply(*operands: Scalar) -> Scalar:
-            for operand in operands:
-                if type(operand) is Expression:
-                    break
-            else:
-                return known(*operands)
-            if op is Op.WHERE and not isinstance(operands[0], Expression):
-                return operands[1] if operands[0] else operands[2]
-            return self._apply(op, dtype, tuple(map(self.constant, operands, types)))
+        def one(a: Scalar) -> Scalar:
+            return self._apply(op, dtype, (a,)) if type(a) is Expression else known(a)
 
-        return apply
+        def two(a: Scalar, b: Scalar) -> Scalar:
+            if type(a) is Expression or type(b) is Expression:
+                return self._apply(op, dtype, (self.constant(a, source), self.constant(b, source)))
+            return known(a, b)
+
+        def three(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+            if op is Op.WHERE and type(a) is not Expression:
+                return b if a else c
+            if type(a) is Expression or type(b) is Expression or type(c) is Expression:
+                first = self.constant(a, DType.BOOL if op is Op.WHERE else source)
+                return self._apply(op, dtype, (first, self.constant(b, source), self.constant(c, source)))
+            return known(a, b, c)
+
+        return three if op in (Op.WHERE, Op.MULACC) else one if op in _UNARY else two
 
     def _apply(self, op: Op, dtype: DType, src: tuple[Expression, ...]) -> Scalar:
         if op in _COMMUTES and _rank(src[0]) < _rank(src[1]):
@@ -101,6 +106,7 @@ class Dag:
         return self._intern(op, dtype, src)
 
 
+_UNARY = frozenset((Op.CAST, Op.BITCAST, Op.RECIPROCAL, Op.TRUNC))
 _COMMUTES = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.XOR))  # the first two operands: constants go last
 
 
