@@ -16,19 +16,24 @@ from circuit.lower.ir import Group
 from circuit.sigma.storage import PANEL_FORMATS
 from circuit.tir.ir import Edge, Key, Node, Tir, Value, Weight
 
-REDUCED = 2 * 256 + 32
-SHORT = 96
-"""Two chunks and a tail in the first cases; later ones vary what a reduction cannot see, as how weights are stored.
-Both are whole blocks of 32, and no whole pairs of them."""
 
-N_WHOLE = 2
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Sizes case by case, the last repeated: `reduced` is what a projection or a norm sums over, `rows` are those of
+    the step. `free` are outputs of projections that nothing else sizes, in order of the edges.
+    """
 
-FREE = (5, 3, 4, 7)
-"""Outputs of projections that nothing else sizes, in order of the edges."""
+    reduced: tuple[int, ...]
+    rows: tuple[int, ...]
+    free: tuple[int, ...]
+
+
+DEFINITIONS = Sizes(reduced=(544, 544, 96), rows=(3, 2, 1), free=(5, 3, 4, 7))
+"""Two chunks of 256 and a tail in the first cases; later ones vary what a reduction cannot see, as how weights are
+stored. All are whole blocks of 32, and no whole pairs of them.
+"""
 
 CONTEXT = 192
-ROWS = (3, 2, 1)
-"""Of the first cases; the others have one."""
 
 SAMPLES: dict[str, tuple[Value, ...]] = {
     "bias": (False, True),
@@ -41,7 +46,7 @@ SAMPLES: dict[str, tuple[Value, ...]] = {
 }
 """Values for parameters that a pattern leaves open; `inv_freq` follows from `rotary_dim`."""
 
-WIDE = (REDUCED // 2, 6)
+WIDE = (272, 6)
 """`head_dim` where each head is normed: a sum over it then fills more than two rounds of its 128 lanes."""
 
 
@@ -55,13 +60,13 @@ class Case:
     shape: str
 
 
-def cases_of(rule: Rule) -> tuple[Case, ...]:
+def cases_of(rule: Rule, sizes: Sizes = DEFINITIONS) -> tuple[Case, ...]:
     """The cases of a rule; one whose example does not fire at some case is a PlanError at the rule."""
     example = example_of(rule)
     members = _members(rule, example)
     facts = [fact for element, node in zip(rule.pattern, members, strict=True) for fact in _facts(rule, element, node)]
     count = max((len(values) for _, _, values in facts), default=1)
-    return tuple(_case(rule, example, members, facts, k) for k in range(count))
+    return tuple(_case(rule, example, members, facts, k, sizes) for k in range(count))
 
 
 Fact = tuple[int, str, tuple[Value, ...]]
@@ -102,7 +107,7 @@ def _samples(rule: Rule, key: str) -> tuple[Value, ...]:
     return WIDE if key == "head_dim" and normed else SAMPLES[key]
 
 
-def _case(rule: Rule, example: Tir, members: Sequence[int], facts: list[Fact], k: int) -> Case:
+def _case(rule: Rule, example: Tir, members: Sequence[int], facts: list[Fact], k: int, sizes: Sizes) -> Case:
     chosen = {(node, key): values[k % len(values)] for node, key, values in facts}
     formats = {node: str(value) for (node, key), value in chosen.items() if key == "weight"}
     head_dim = next((v for (_, key), v in chosen.items() if key == "head_dim"), _samples(rule, "head_dim")[k % 2])
@@ -111,7 +116,7 @@ def _case(rule: Rule, example: Tir, members: Sequence[int], facts: list[Fact], k
         values = {key: value for (node, key), value in chosen.items() if node == place and key != "weight"}
         nodes[place] = replace(nodes[place], params=_params(nodes[place], values))
     assert isinstance(head_dim, int), head_dim
-    dims = _dims(example, nodes, head_dim, REDUCED if k < N_WHOLE else SHORT)
+    dims = _dims(example, nodes, head_dim, _at(sizes.reduced, k), sizes.free)
     tir = _sized(example, nodes, dims, head_dim, formats)
     group = matches(tir, rule)
     if len(group) != 1 or len(group[0].nodes) != len(rule.pattern):
@@ -119,7 +124,7 @@ def _case(rule: Rule, example: Tir, members: Sequence[int], facts: list[Fact], k
     words = [f"{edge.name}={edge.dim}" for edge in tir.edges]
     words += [f"{tir.nodes[n].op}.{key}={_word(value)}" for (n, key), value in chosen.items() if key != "inv_freq"]
     words = list(dict.fromkeys(words))
-    return Case(tir=tir, group=group[0], rows=ROWS[min(k, len(ROWS) - 1)], shape=" ".join(words))
+    return Case(tir=tir, group=group[0], rows=_at(sizes.rows, k), shape=" ".join(words))
 
 
 def _params(node: Node, values: dict[str, Value]) -> tuple[tuple[str, Value], ...]:
@@ -135,7 +140,7 @@ def _params(node: Node, values: dict[str, Value]) -> tuple[tuple[str, Value], ..
     return tuple(sorted(params.items()))
 
 
-def _dims(tir: Tir, nodes: list[Node], head_dim: int, wide: int) -> list[int]:
+def _dims(tir: Tir, nodes: list[Node], head_dim: int, wide: int, widths: tuple[int, ...]) -> list[int]:
     """A width for every edge: what ops demand, what is reduced, then what is free."""
     same = list(range(len(tir.edges)))
     given: dict[int, int] = {}
@@ -161,7 +166,7 @@ def _dims(tir: Tir, nodes: list[Node], head_dim: int, wide: int) -> list[int]:
             demand(node.inputs[0], heads * head_dim)
         elif node.op in ("rms_norm", "linear"):
             reduced.add(root(node.inputs[0]))
-    free = iter(FREE)
+    free = iter(widths)
     found: dict[int, int] = {}
     for edge in range(len(tir.edges)):
         at = root(edge)
@@ -205,6 +210,10 @@ def _sized(tir: Tir, nodes: list[Node], dims: list[int], head_dim: int, formats:
         nodes=tuple(sized),
         inputs=(),
     )
+
+
+def _at(values: tuple[int, ...], k: int) -> int:
+    return values[min(k, len(values) - 1)]
 
 
 def _word(value: Value) -> str:

@@ -22,8 +22,8 @@ PANEL = 8
 """Outputs in a panel where definitions are compared: small, so that a few outputs fill more than one."""
 
 PAGES = 4
-POSITIONS = (70, 0, 129)
-SEQUENCES = (1, 0, 1)
+POSITIONS = (70, 0, 129, 64, 191)
+SEQUENCES = (1, 0, 1, 0, 1)
 PAGE_TABLES = ((2, 0, 1, 3), (3, 1, 2, 0))
 """What addresses, row by row, and page by page of two sequences. Rows of one sequence differ in position."""
 
@@ -41,22 +41,24 @@ class Side:
 
 def fused(case: Case) -> Side:
     """The side that a rule makes: one launch."""
-    return Side(parts=((case.group, define(case.tir, case.group, wiring(case, case.group, PANEL))),))
+    return Side(parts=((case.group, define(case.tir, case.group, wiring(case, case.group, PANEL, case.rows))),))
 
 
 def chain(case: Case) -> Side:
     """The side that it is equal to: a launch for each member, in execution order."""
     groups = [Group(rule="", family="", numerics="reference", nodes=(node,)) for node in case.group.nodes]
-    return Side(parts=tuple((group, define(case.tir, group, wiring(case, group, PANEL))) for group in groups))
+    return Side(
+        parts=tuple((group, define(case.tir, group, wiring(case, group, PANEL, case.rows))) for group in groups)
+    )
 
 
-def wiring(case: Case, group: Group, panel: int) -> Wiring:
+def wiring(case: Case, group: Group, panel: int, rows_hi: int) -> Wiring:
     """Which edges the group stores, and how its buffers are laid out."""
     tir, stored = case.tir, stored_edges(case, group)
     columns = {edge: record.dim for edge, record in enumerate(tir.edges)}
     if group.derived:
         columns |= dict.fromkeys(stored, sum(tir.edges[edge].dim for edge in stored))
-    return Wiring(stored=frozenset(stored), columns=columns, rows_hi=case.rows, panel=panel)
+    return Wiring(stored=frozenset(stored), columns=columns, rows_hi=rows_hi, panel=panel)
 
 
 def stored_edges(case: Case, group: Group) -> tuple[int, ...]:
