@@ -13,11 +13,13 @@ from circuit.load.hardware import load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.ledger import Ledger
 from circuit.load.policy import load_policy, with_choices
+from circuit.load.proofs import load_proofs
 from circuit.load.rules import load_rules
 from circuit.lower.fuse import Which, fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import realize
 from circuit.lower.lint import linted
+from circuit.lower.proven import proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
@@ -93,6 +95,8 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     hardware = load_hardware(library, goal.hardware_class)
     families = load_families(library, hardware)
     rules = linted(load_rules(library, hardware, families))
+    if goal.rules == "all":
+        rules = proven(rules, load_proofs(library, hardware), hardware)
     policy = with_choices(load_policy(library), goal.choices)
     steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
     parts = [(mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)]

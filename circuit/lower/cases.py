@@ -41,7 +41,7 @@ SAMPLES: dict[str, tuple[Value, ...]] = {
     "head_dim": (6, 4),
     "heads": (2, 3),
     "inv_freq": ((),),
-    "rotary_dim": ("whole", "part"),
+    "rotary_dim": ("whole", "part", "part", "whole"),
     "scale": (1.0, 0.75),
 }
 """Values for parameters that a pattern leaves open; `inv_freq` follows from `rotary_dim`."""
