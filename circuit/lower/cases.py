@@ -197,7 +197,8 @@ def _sized(tir: Tir, nodes: list[Node], dims: list[int], head_dim: int, formats:
             recipe = Key(key=name)
             weights.append(replace(old, name=name, shape=shape, format=format, recipe=recipe))
         sized.append(replace(node, weights=tuple(range(first, len(weights)))))
-    kv_heads = next((v for n in nodes if n.states for k, v in n.params if k == "heads"), 1)
+    of_state = next((dict(node.params) for node in nodes if node.states), {})
+    kv_heads = of_state.get("kv_heads", of_state.get("heads", 1))
     assert isinstance(kv_heads, int), kv_heads
     return replace(
         tir,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from circuit.load.rules import Rule
 from circuit.lower.cases import Case, cases_of
 from circuit.lower.sides import Memory, Side, chain, computed, fused, stored_edges
+from circuit.sigma import OPS
 from circuit.uop.node import DType
 from circuit.uop.prove import Dag, Expression, Scalar, difference
 
@@ -45,8 +46,8 @@ def compared(case: Case, one: Sides = fused, other: Sides = chain) -> Equal | Di
         if apart is not None:
             return Differs(where=where, fused=apart[0], chain=apart[1])
         count += 1
-    written = any(a is not b for a, b in _states(case, ours, dag))
-    if case.tir.states and not written:
+    writes = any(OPS[case.tir.nodes[place].op].state == "write" for place in case.group.nodes)
+    if writes and not any(a is not b for a, b in _states(case, ours, dag)):
         return Differs(where=case.tir.states[0].name, fused="not written", chain="not written")
     return Equal(elements=count, expressions=len(dag))
 

@@ -98,7 +98,7 @@ class Dag:
         return three if op in (Op.WHERE, Op.MULACC) else one if op in _UNARY else two
 
     def _apply(self, op: Op, dtype: DType, src: tuple[Expression, ...]) -> Scalar:
-        if op in _COMMUTES and _rank(src[0]) < _rank(src[1]):
+        if op in _COMMUTES and _rank(src[0]) > _rank(src[1]):
             src = (src[1], src[0], *src[2:])
         found = _same(op, dtype, src)
         if found is not None:
@@ -111,7 +111,7 @@ _COMMUTES = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.XOR))  # the first two oper
 
 
 def _rank(node: Expression) -> tuple[bool, int]:
-    return (node.op is not Op.CONST, node.number)
+    return (node.op is Op.CONST, node.number)
 
 
 def _known(node: Expression) -> Scalar:
@@ -171,12 +171,17 @@ def difference(dag: Dag, one: Scalar, other: Scalar, dtype: DType) -> tuple[str,
     a, b = dag.constant(one, dtype), dag.constant(other, dtype)
     if a is b:
         return None
-    while a.op is b.op and a.dtype is b.dtype and a.src and len(a.src) == len(b.src):
-        apart = [(x, y) for x, y in zip(a.src, b.src, strict=True) if x is not y]
-        if len(apart) != 1:
-            break
-        ((a, b),) = apart
-    return text(a), text(b)
+    while True:
+        apart = [(x, y) for x, y in zip(a.src, b.src, strict=False) if x is not y]
+        alike = [pair for pair in apart if _alike(*pair)]
+        if not _alike(a, b) or not (alike or len(apart) == 1):
+            return text(a), text(b)
+        a, b = (alike or apart)[0]
+
+
+def _alike(a: Expression, b: Expression) -> bool:
+    """Whether two expressions that are not the same differ in what they are made of alone."""
+    return (a.op, a.dtype, len(a.src)) == (b.op, b.dtype, len(b.src)) and bool(a.src)
 
 
 def text(value: Scalar, depth: int = 3) -> str:
