@@ -33,11 +33,12 @@ from circuit.tir.quantize import as_declared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What to compile for. `choices` are KEY=VALUE texts of the policy. `steps` are modes with their rows (inclusive);
-    without rows, a mode has those of the class."""
+    without rows, a mode has those of the class. `without` are ids of rules that are left out."""
 
     hardware_class: str
     choices: tuple[str, ...] = ()
     rules: Which = "all"
+    without: tuple[str, ...] = ()
     steps: tuple[tuple[str, tuple[int, int] | None], ...] = (("decode", None), ("prefill", None))
 
 
@@ -97,6 +98,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     rules = linted(load_rules(library, hardware, families))
     if goal.rules == "all":
         rules = proven(rules, load_proofs(library, hardware), hardware)
+    rules = tuple(rule for rule in rules if rule.id not in goal.without)
     policy = with_choices(load_policy(library), goal.choices)
     steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
     parts = [(mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)]

@@ -1,14 +1,18 @@
 """`met circuit prove` and `met circuit lint`: whether relations keep the bytes, and what is wrong with rules."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from circuit.errors import PlanError, Problem
 from cli.options import JsonOption
 
 if TYPE_CHECKING:
+    from circuit.load.rules import Rule
+    from circuit_exec.ab import Rung
     from circuit_exec.prove import Class, Verdict
 
 PROVE_EXAMPLES = """Examples:
@@ -17,6 +21,7 @@ PROVE_EXAMPLES = """Examples:
   met circuit prove
   met circuit prove linear_qkv --json
   met circuit prove --class avx2 --write
+  met circuit prove linear_gate_up --ab smollm2
 """
 LINT_EXAMPLES = """Examples:
 
@@ -32,11 +37,15 @@ def prove(
     rules: Annotated[list[str] | None, typer.Argument(metavar="[RULE]...", help="Relations; all by default.")] = None,
     hardware_class: ClassOption = "cpu",
     write: Annotated[bool, typer.Option("--write", help="Write the records to the class's PROOFS.toml.")] = False,
+    ab: Annotated[
+        str | None, typer.Option("--ab", metavar="MODEL", help="Measure each rule on against off instead.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Prove that fused rules keep the bytes: definitions node by node, compiled kernels byte by byte.
 
-    Exits with 1 when a claimed equality fails; then nothing is written.
+    Exits with 1 when a claimed equality fails; then nothing is written. With --ab, measures decode steps of 1 to 64
+    rows with and without each rule, and with the rule once more as a control.
     """
     from circuit.load.proofs import proofs_path
     from circuit_exec.cache import user_cache
@@ -47,6 +56,8 @@ def prove(
 
     given = class_of(library(), hardware_class)
     asked = chosen(given, tuple(rules or ()))
+    if ab is not None:
+        return _measure(ab, given, asked, write, as_json)
     found: list[Verdict] = []
     with progress_bar() as progress:
         for verdict in verdicts_of(given, asked, user_cache(), progress):
@@ -61,6 +72,38 @@ def prove(
     if as_json:
         print(_json(given, found), end="")
     return 1 if failed else 0
+
+
+def _measure(model: str, given: "Class", asked: "tuple[Rule, ...]", write: bool, as_json: bool) -> int:
+    from circuit_exec.ab import measure
+    from circuit_exec.cache import user_cache
+    from circuit_exec.model import available_threads
+    from cli.models import model_path
+    from cli.progress import progress_bar
+
+    if write:
+        raise PlanError(Problem(message="--write is for proofs, not for --ab", fix="leave out one of them"))
+    found = []
+    with progress_bar() as progress:
+        for rule in asked:
+            name, threads = given.hardware.name, available_threads()
+            for rung in measure(model_path(model), name, rule, user_cache(), threads, progress):
+                found.append({"rule": rule.id, "threads": threads, **asdict(rung)})
+                if not as_json:
+                    print(_rung(rule.id, rung), flush=True)
+    if as_json:
+        print(json.dumps({"class": given.hardware.name, "steps": found}, indent=1))
+    return 0
+
+
+def _rung(rule: str, rung: "Rung") -> str:
+    from circuit_exec.ab import gain, noise
+
+    times = f"on {rung.on_ms:.3f} ms, off {rung.off_ms:.3f} ms: {100 * gain(rung):+.1f} %"
+    energy = "energy cannot be read"
+    if rung.on_joules is not None and rung.off_joules is not None:
+        energy = f"on {rung.on_joules:.4f} J, off {rung.off_joules:.4f} J"
+    return f"{rule}: {rung.rows} rows: {times} (control {100 * noise(rung):.1f} %); {energy}"
 
 
 def _line(verdict: "Verdict") -> str:
