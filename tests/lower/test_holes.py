@@ -87,7 +87,7 @@ def test_a_rule_whose_family_has_no_point_for_it_is_unreachable() -> None:
         for f in FAMILIES
     )
     family = next(f for f in families if f.id == "rope_write")
-    (problem,) = found(RULES, families)
+    problem = next(problem for problem in found(RULES, families) if "`rope+kv_write`" in problem.message)
     assert problem.message == (
         "rule `rope+kv_write` is unreachable: family rope_write has no point for its modes and rows"
     )
