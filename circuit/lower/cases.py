@@ -7,6 +7,7 @@ two chunks of 256 and a tail; free outputs are few, and no multiple of a panel.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from circuit.errors import PlanError, Problem
 from circuit.load.rules import Element, Rule
@@ -15,6 +16,8 @@ from circuit.lower.fuse import matches
 from circuit.lower.ir import Group
 from circuit.sigma.storage import PANEL_FORMATS
 from circuit.tir.ir import Edge, Key, Node, Tir, Value, Weight
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +28,10 @@ class Sizes:
 
     reduced: tuple[int, ...]
     rows: tuple[int, ...]
-    free: tuple[int, ...]
+    free: tuple[tuple[int, ...], ...]
 
 
-DEFINITIONS = Sizes(reduced=(544, 544, 96), rows=(3, 2, 1), free=(5, 3, 4, 7))
+DEFINITIONS = Sizes(reduced=(544, 544, 96), rows=(3, 2, 1), free=((5, 3, 4, 7), (5, 3, 4, 7), (3, 2, 1, 1)))
 """Two chunks of 256 and a tail in the first cases; later ones vary what a reduction cannot see, as how weights are
 stored. All are whole blocks of 32, and no whole pairs of them.
 """
@@ -116,7 +119,7 @@ def _case(rule: Rule, example: Tir, members: Sequence[int], facts: list[Fact], k
         values = {key: value for (node, key), value in chosen.items() if node == place and key != "weight"}
         nodes[place] = replace(nodes[place], params=_params(nodes[place], values))
     assert isinstance(head_dim, int), head_dim
-    dims = _dims(example, nodes, head_dim, _at(sizes.reduced, k), sizes.free)
+    dims = _dims(example, nodes, head_dim, _at(sizes.reduced, k), _at(sizes.free, k))
     tir = _sized(example, nodes, dims, head_dim, formats)
     group = matches(tir, rule)
     if len(group) != 1 or len(group[0].nodes) != len(rule.pattern):
@@ -213,7 +216,7 @@ def _sized(tir: Tir, nodes: list[Node], dims: list[int], head_dim: int, formats:
     )
 
 
-def _at(values: tuple[int, ...], k: int) -> int:
+def _at(values: tuple[Item, ...], k: int) -> Item:
     return values[min(k, len(values) - 1)]
 
 

@@ -8,17 +8,17 @@ and page tables resolve to the words that are read and written.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from circuit.formats import FORMATS
 from circuit.lower.cases import Case
 from circuit.lower.ir import Group, Slot
 from circuit.lower.realize import Definition, Wiring, define
 from circuit.sigma.attention import page_words, pages_of
-from circuit.formats import FORMATS
 from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, Weight
 from circuit.uop.node import DType
 from circuit.uop.prove import Dag, Scalar
 from circuit.uop.text import digest
 
-PANEL = 8
+PANEL = 4
 """Outputs in a panel where definitions are compared: small, so that a few outputs fill more than one."""
 
 PAGES = 4
@@ -193,3 +193,5 @@ def tensor_rows(tir: Tir, recipe: Recipe) -> list[tuple[str, int]]:
             return [rows[place] for place in order]
         case Concat(parts=parts):
             return [row for part in parts for row in tensor_rows(tir, part)]
+        case _:
+            raise AssertionError(f"the weight of a case is no {recipe}")

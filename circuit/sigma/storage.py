@@ -44,7 +44,6 @@ from circuit.sigma.storage_codes import byte, decode_f8_e4m3, decode_f16, field,
 from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
-
 _OFTEN = ("f32", "bf16", "f16", "q4_1")
 
 PANEL_FORMATS = (*_OFTEN, *(name for name in FORMATS if name not in (*_OFTEN, "i32")))

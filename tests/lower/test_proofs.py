@@ -22,7 +22,7 @@ from tests.lower.library import class_rules, own_library, with_files
 
 LIBRARY = own_library()
 RELATIONS = relations(class_rules(LIBRARY))
-SMALL = Sizes(reduced=(544, 288, 32), rows=(2, 1), free=(3, 2, 2, 2))
+SMALL = Sizes(reduced=(544, 288, 32), rows=(2, 1), free=((3, 2, 2, 2), (2, 1, 1, 1)))
 """As the proofs' own sizes, with fewer rows and outputs."""
 
 ROPE_ATTENTION = """schema = 1
