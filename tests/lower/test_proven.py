@@ -124,7 +124,7 @@ def _accepting(rule: Rule, element: int, name: str, values: tuple[str, ...] | st
         (lambda rule: _accepting(rule, 0, "param.kind", ("silu", "gelu")), "glu with kind = gelu"),
         (lambda rule: _accepting(rule, 0, "param.kind", "any"), "glu with kind = any"),
         (lambda rule: _accepting(rule, 1, "role", ("down", "o")), "linear with role = o"),
-        (lambda rule: _accepting(rule, 1, "weight", ("f32", "q6_k")), "linear with weight = q6_k"),
+        (lambda rule: _accepting(rule, 1, "weight", ("f32", "q9_z")), "linear with weight = q9_z"),
         (
             lambda rule: replace(rule, modes=("decode", "verify"), rows=(1, 70000)),
             "mode verify, rows 1-70000 where 1-65536 are proven",
@@ -145,8 +145,8 @@ def test_a_rule_that_takes_less_keeps_its_proof() -> None:
 
 def test_a_format_that_is_new_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that takes `any` format takes one more; its proof does not."""
-    monkeypatch.setattr("circuit.lower.proven.PANEL_FORMATS", ("f32", "q6_k"))
-    with pytest.raises(LoadError, match=r"reaches further: linear with weight = q6_k"):
+    monkeypatch.setattr("circuit.lower.proven.PANEL_FORMATS", ("f32", "q9_z"))
+    with pytest.raises(LoadError, match=r"reaches further: linear with weight = q9_z"):
         proven(RULES, PROOFS, CPU)
 
 
