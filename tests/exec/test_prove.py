@@ -18,6 +18,7 @@ from circuit.tir.ir import Tir
 from circuit.uop.node import DType, Op, UOp
 from circuit.uop.schedule import rebuild
 from circuit_exec import library as library_module
+from circuit_exec.ab import Rung, gain, noise
 from circuit_exec.cache import Cache
 from circuit_exec.library import library
 from circuit_exec.prove import Verdict, chosen, class_of, prove, written
@@ -149,3 +150,14 @@ def test_lint_says_that_nothing_is_found_or_ends_with_1(checkout: Path, capsys: 
     finding = json.loads(capsys.readouterr().out)["findings"][0]
     assert finding["message"].endswith("can want the same node, both with priority 200")
     assert finding["file"] == "kernels/cpu/common/FUSIONS.toml"
+
+
+def test_measuring_writes_no_records(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["circuit", "prove", RULE, "--ab", "model", "--write"]) == 2
+    assert capsys.readouterr().err == ("error: --write is for proofs, not for --ab\n  = fix: leave out one of them\n")
+
+
+def test_a_gain_is_of_the_leg_without_the_rule_and_noise_of_the_leg_with_it_again() -> None:
+    rung = Rung(rows=1, on_ms=2.0, off_ms=2.5, control_ms=1.9, on_joules=None, off_joules=None)
+    assert gain(rung) == pytest.approx(0.25)
+    assert noise(rung) == pytest.approx(0.05)
