@@ -13,11 +13,13 @@ from circuit.load.hardware import load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.ledger import Ledger
 from circuit.load.policy import load_policy, with_choices
+from circuit.load.proofs import load_proofs
 from circuit.load.rules import load_rules
 from circuit.lower.fuse import Which, fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import realize
 from circuit.lower.lint import linted
+from circuit.lower.proven import proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
@@ -31,11 +33,12 @@ from circuit.tir.quantize import as_declared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What to compile for. `choices` are KEY=VALUE texts of the policy. `steps` are modes with their rows (inclusive);
-    without rows, a mode has those of the class."""
+    without rows, a mode has those of the class. `without` are ids of rules that are left out."""
 
     hardware_class: str
     choices: tuple[str, ...] = ()
     rules: Which = "all"
+    without: tuple[str, ...] = ()
     steps: tuple[tuple[str, tuple[int, int] | None], ...] = (("decode", None), ("prefill", None))
 
 
@@ -93,6 +96,9 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     hardware = load_hardware(library, goal.hardware_class)
     families = load_families(library, hardware)
     rules = linted(load_rules(library, hardware, families))
+    if goal.rules == "all":
+        rules = proven(rules, load_proofs(library, hardware), hardware)
+    rules = tuple(rule for rule in rules if rule.id not in goal.without)
     policy = with_choices(load_policy(library), goal.choices)
     steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
     parts = [(mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)]

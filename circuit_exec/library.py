@@ -10,7 +10,7 @@ SUFFIXES = (".c", ".h", ".toml")
 
 def library() -> Library:
     """Every text of kernels/ and recipes/, sorted by path; paths start with the folder's name."""
-    root = _root()
+    root = library_root()
     paths = sorted(
         path.relative_to(root).as_posix()
         for folder in ("kernels", "recipes")
@@ -20,7 +20,7 @@ def library() -> Library:
     return Library(files=tuple(Source(path=path, text=(root / path).read_text(encoding="utf-8")) for path in paths))
 
 
-def _root() -> Path:
+def library_root() -> Path:
     """Where kernels/ and recipes/ are: packed into circuit_exec/data by the wheel, beside the package in a checkout."""
     here = Path(__file__).resolve().parent
     roots = (here / "data", here.parent)

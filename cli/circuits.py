@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 import typer
 
 from circuit.errors import PlanError, Problem
+from cli import prove
 from cli.models import ModelArgument, model_path
 from cli.options import JsonOption, PolicyOption, RulesOption
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from circuit.plan.ir import Plan
 
 app = typer.Typer(help="See what a model compiles to; needs no weights.", no_args_is_help=True, rich_markup_mode=None)
+app.command("prove", epilog=prove.PROVE_EXAMPLES)(prove.prove)
+app.command("lint", epilog=prove.LINT_EXAMPLES)(prove.lint)
 
 MAP_EXAMPLES = """Examples:
 

@@ -77,7 +77,11 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    words = [word for word in arguments[:2] if word in ("fetch", "run", "logits", "bench", "circuit", "map", "show")]
+    words = [
+        word
+        for word in arguments[:2]
+        if word in ("fetch", "run", "logits", "bench", "circuit", "map", "show", "prove", "lint")
+    ]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])
 

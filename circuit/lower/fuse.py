@@ -36,6 +36,13 @@ def fuse(
     return _ordered(matcher)
 
 
+def matches(tir: Tir, rule: Rule) -> tuple[Group, ...]:
+    """What the rule alone takes of an instance, in any mode and under any setting; other nodes are in no group."""
+    matcher = _Matcher(tir)
+    matcher.apply(rule)
+    return tuple(_group(tir, rule, chain) for _, chain in matcher.chains)
+
+
 def why_not(rule: Rule, policy: Policy, mode: str, rows: tuple[int, int], which: Which) -> tuple[str, ...]:
     """What keeps a rule from being used at all; empty if it applies."""
     reasons = []

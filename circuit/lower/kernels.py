@@ -36,7 +36,7 @@ def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
 
 def _matrices(tir: Tir, group: Group) -> tuple[Weight, ...]:
     """The projection's weight, or none."""
-    weights = group.derived or tuple(tir.weights[w] for w in tir.nodes[group.nodes[-1]].weights)
+    weights = group.derived or tuple(tir.weights[w] for place in group.nodes for w in tir.nodes[place].weights)
     return tuple(w for w in weights if len(w.shape) == 2)
 
 

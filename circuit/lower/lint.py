@@ -9,13 +9,13 @@ from circuit.load.rules import Accepted, Element, Rule
 
 def linted(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The same rules, or a LoadError that names every pair without a winner and every rule that cannot win."""
-    problems = [*_undeclared(rules), *_shadowed(rules)]
+    problems = [*overlaps(rules), *shadows(rules)]
     if problems:
         raise LoadError(problems)
     return rules
 
 
-def _undeclared(rules: tuple[Rule, ...]) -> Iterator[Problem]:
+def overlaps(rules: tuple[Rule, ...]) -> Iterator[Problem]:
     """Rules of one priority that can want the same node."""
     for one, other in combinations(rules, 2):
         if one.priority != other.priority or not _meet(one, other):
@@ -29,22 +29,36 @@ def _undeclared(rules: tuple[Rule, ...]) -> Iterator[Problem]:
             )
 
 
-def _shadowed(rules: tuple[Rule, ...]) -> Iterator[Problem]:
-    """Rules one of whose elements is always taken before by a rule of that single op."""
+def shadows(rules: tuple[Rule, ...]) -> Iterator[Problem]:
+    """Rules whose nodes are always taken before: one by one by a rule of a single op, or all by a rule of as many."""
     for winner in rules:
-        if len(winner.pattern) > 1 or winner.when:
+        if winner.when:
             continue
         for rule in rules:
             covered = set(rule.modes) <= set(winner.modes) and _within(rule.rows, winner.rows)
             if rule.priority >= winner.priority or not covered:
                 continue
-            if any(_includes(winner.pattern[0], element) for element in rule.pattern):
+            if _takes_one(winner, rule) or _takes_all(winner, rule):
                 yield Problem(
                     message=f"rule `{rule.id}` is never used: `{winner.id}` takes its nodes first",
                     fix=f"give it a priority over {winner.priority}, or remove it",
                     file=rule.file,
                     line=rule.line,
                 )
+
+
+def _takes_one(winner: Rule, rule: Rule) -> bool:
+    return len(winner.pattern) == 1 and any(_includes(winner.pattern[0], element) for element in rule.pattern)
+
+
+def _takes_all(winner: Rule, rule: Rule) -> bool:
+    """Whether the winner's chain is the rule's, element by element, and asks for no more than it."""
+    if len(winner.pattern) != len(rule.pattern) or not set(winner.same) <= set(rule.same):
+        return False
+    return all(
+        _includes(ours, theirs) and ours.sibling == theirs.sibling and ours.keep >= theirs.keep
+        for ours, theirs in zip(winner.pattern, rule.pattern, strict=True)
+    )
 
 
 def _meet(one: Rule, other: Rule) -> bool:

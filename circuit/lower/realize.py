@@ -102,6 +102,8 @@ class _Program:
         kind = OPS[node.op]
         if node.op == "linear" and node.inputs[0] in self.made:
             self._phase(node.inputs[0])
+        if node.op == "rope" and node.inputs[0] in self.made:
+            self._keep(node.inputs[0])
         use = self._use(node, kind, tuple(self.tir.weights[w] for w in node.weights))
         if kind.writes is not None:
             for writes in kind.writes(use):
@@ -188,6 +190,13 @@ class _Program:
         own = tuple(self.lowering.loop(name, r.src[0]) for name, r in zip(("h", "d"), loops, strict=True))
         target = index(use.states[0].words, self.lowering.at(stage(place, *loops), *own))
         self.effects.append(end(store(target, self.lowering.at(stage(value, *loops), *own)), *own))
+
+    def _keep(self, edge: int) -> None:
+        """The row of `edge` goes to local storage: what follows reads an element more than once."""
+        (value,) = self.made[edge].src  # in the axes of its op, before it was made a row
+        own = tuple(loop(f"{name}_kept", size) for name, size in zip(_AXES[len(value.shape)], value.shape, strict=True))
+        kept = stage(index(value, *own), *own, where="local")
+        self.made[edge] = reshape(kept, self.tir.edges[edge].dim)
 
     def _phase(self, edge: int) -> None:
         """The row of `edge` goes to scratch, all threads wait, and what follows reads it from there."""

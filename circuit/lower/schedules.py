@@ -33,8 +33,10 @@ def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Sch
             )
         case "panel_linear":
             return _panel_linear(point, effects, unit)
+        case "rope_write":
+            return (*_lanes(names, ("d_kept", "turn"), value(point, "lanes")), Thread(range="row"))
         case "rope":
-            return (*_lanes(names, ("i", "turn"), value(point, "lanes")), Thread(range="row"))
+            return (*_lanes(names, ("d_kept", "turn", "i"), value(point, "lanes")), Thread(range="row"))
         case "attention":
             return _attention(point)
         case "argmax":

@@ -106,7 +106,14 @@ def _launch(plan: Plan, place: int, layer: int | None) -> Iterator[str]:
     kernel = plan.kernels[launch.kernel]
     names = " ".join(_relative(name, layer) for name in launch.members)
     head = "    " if layer is not None else f"{place:>3} "
-    yield f"{head}{launch.rule} k{launch.kernel} {kernel.family}.{kernel.point} {launch.numerics} [{names}]"
+    yield from wrap(
+        f"{launch.rule} k{launch.kernel} {kernel.family}.{kernel.point} {launch.numerics} [{names}]",
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     for verb, kinds in (
         ("reads", ("in", "step")),
         ("writes", ("out", "scratch")),

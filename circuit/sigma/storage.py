@@ -44,6 +44,11 @@ from circuit.sigma.storage_codes import byte, decode_f8_e4m3, decode_f16, field,
 from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
+_OFTEN = ("f32", "bf16", "f16", "q4_1")
+
+PANEL_FORMATS = (*_OFTEN, *(name for name in FORMATS if name not in (*_OFTEN, "i32")))
+"""The formats that a projection's weight may be baked in."""
+
 
 def panel_words(format: str, n: int, k: int, panel: int) -> int:
     """Words of a baked (n, k) weight; n is padded to whole panels."""

@@ -8,13 +8,28 @@ GPU axis run in ascending order like any other. An ALLOC starts poisoned: readin
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from circuit.errors import Problem, RunError
-from circuit.uop.node import Fold, Op, Param, Storage, UOp, bound_ranges, const_value, toposort
+from circuit.uop.node import DType, Fold, Op, Param, Storage, UOp, bound_ranges, const_value, toposort
 from circuit.uop.scalar import Value, function_of, identity, is_alu, operand_type
 
 Step = Callable[[], None]
-Cells = list[Value] | list[Value | None]  # None: never written
+Cell = TypeVar("Cell")  # what is computed with: values, or expressions (prove.py)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain(Generic[Cell]):
+    """What a run computes with. `constant`: a value of a type; `function`: of an op, its type and its operands' type;
+    `number`: what a place or the end of a loop counts to.
+    """
+
+    constant: Callable[[Value, DType], Cell]
+    function: Callable[[Op, DType, DType], Callable[..., Cell]]
+    number: Callable[[Cell], int]
+
+
+VALUES: Domain[Value] = Domain(constant=lambda value, _: value, function=function_of, number=int)
 
 
 def evaluate(
@@ -24,8 +39,13 @@ def evaluate(
 
     Values are ints for i32 and u32, 0 or 1 for bool, and floats that float32 holds exactly.
     """
+    return run(VALUES, root, buffers or {}, params or {})
+
+
+def run(domain: Domain[Cell], root: UOp, buffers: dict[int, list[Cell]], params: dict[int, Cell]) -> Cell | None:
+    """`evaluate` in any domain. What a buffer holds is what loads give, and stores put back."""
     assert not root.ranges, f"{root} is used outside its loops {sorted(str(r.arg) for r in root.ranges)}"
-    machine = _Machine(buffers=buffers or {}, params=params or {})
+    machine = _Machine(domain=domain, buffers=buffers, params=params)
     for step in _steps(machine, [node for node in toposort(root) if not node.ranges]):
         step()
     return machine.value.get(root)
@@ -48,22 +68,23 @@ def storage_name(storage: UOp) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Machine:
-    buffers: dict[int, list[Value]]
-    params: dict[int, Value]
-    value: dict[UOp, Value] = field(default_factory=dict)
-    local: dict[UOp, list[Value | None]] = field(default_factory=dict)
+class _Machine(Generic[Cell]):
+    domain: Domain[Cell]
+    buffers: dict[int, list[Cell]]
+    params: dict[int, Cell]
+    value: dict[UOp, Cell] = field(default_factory=dict)
+    local: dict[UOp, list[Cell | None]] = field(default_factory=dict)  # None: never written
 
 
-def _steps(machine: _Machine, nodes: Sequence[UOp]) -> list[Step]:
+def _steps(machine: _Machine[Cell], nodes: Sequence[UOp]) -> list[Step]:
     return [step for node in nodes if (step := _step(machine, node)) is not None]
 
 
-def _step(machine: _Machine, node: UOp) -> Step | None:
+def _step(machine: _Machine[Cell], node: UOp) -> Step | None:
     """What the node does when its turn comes; None where its sources, or its loop, have done it all."""
     match node.op:
         case Op.CONST:
-            machine.value[node] = const_value(node)
+            machine.value[node] = machine.domain.constant(const_value(node), node.dtype)
             return None
         case Op.PARAM if node.shape == ():
             assert isinstance(node.arg, Param)
@@ -85,11 +106,11 @@ def _step(machine: _Machine, node: UOp) -> Step | None:
             return _reduce(machine, node)
     assert is_alu(node.op), f"{node} is not in loops form"
     assert node.shape == (), f"{node} is not in loops form"
-    return _alu(machine.value, node)
+    return _alu(machine, node)
 
 
-def _alu(value: dict[UOp, Value], node: UOp) -> Step:
-    f = function_of(node.op, node.dtype, operand_type(node.op, node.src))
+def _alu(machine: _Machine[Cell], node: UOp) -> Step:
+    value, f = machine.value, machine.domain.function(node.op, node.dtype, operand_type(node.op, node.src))
     a, b, c = (*node.src, node, node)[:3]
 
     def one() -> None:
@@ -104,9 +125,9 @@ def _alu(value: dict[UOp, Value], node: UOp) -> Step:
     return (one, two, three)[len(node.src) - 1]
 
 
-def _index(machine: _Machine, node: UOp) -> Step:
+def _index(machine: _Machine[Cell], node: UOp) -> Step:
     """The value of an INDEX is the flat place in its storage."""
-    value, storage = machine.value, node.src[0]
+    value, number, constant, storage = machine.value, machine.domain.number, machine.domain.constant, node.src[0]
     while storage.op is Op.AFTER:
         storage = storage.src[0]
     inner = storage if storage.op is Op.INDEX else None
@@ -116,22 +137,22 @@ def _index(machine: _Machine, node: UOp) -> Step:
     def step() -> None:
         flat = 0
         for place, size in axes:
-            at = int(value[place])
+            at = number(value[place])
             if not 0 <= at < size:
                 raise _wrong(storage_of(node), f"index {at} is outside 0 .. {size - 1}")
             flat = flat * size + at
-        value[node] = flat * below + (value[inner] if inner is not None else 0)
+        value[node] = constant(flat * below + (number(value[inner]) if inner is not None else 0), DType.I32)
 
     return step
 
 
-def _load(machine: _Machine, node: UOp) -> Step:
-    value, place = machine.value, node.src[0]
+def _load(machine: _Machine[Cell], node: UOp) -> Step:
+    value, number, place = machine.value, machine.domain.number, node.src[0]
     storage = storage_of(place)
     cells = _cells(machine, storage)
 
     def step() -> None:
-        found = cells[_given(storage, cells, int(value[place]))]
+        found = cells[_given(storage, len(cells), number(value[place]))]
         if found is None:
             raise _wrong(storage, f"element {value[place]} is read before anything wrote it")
         value[node] = found
@@ -139,32 +160,32 @@ def _load(machine: _Machine, node: UOp) -> Step:
     return step
 
 
-def _store(machine: _Machine, node: UOp) -> Step:
-    value, (place, stored) = machine.value, node.src
+def _store(machine: _Machine[Cell], node: UOp) -> Step:
+    value, number, (place, stored) = machine.value, machine.domain.number, node.src
     storage = storage_of(place)
     cells = _cells(machine, storage)
 
     def step() -> None:
-        cells[_given(storage, cells, int(value[place]))] = value[stored]
+        cells[_given(storage, len(cells), number(value[place]))] = value[stored]
 
     return step
 
 
-def _cells(machine: _Machine, storage: UOp) -> Cells:
+def _cells(machine: _Machine[Cell], storage: UOp) -> list[Cell] | list[Cell | None]:
     match storage.op, storage.arg:
         case Op.ALLOC, Storage(size=size):
             return machine.local.setdefault(storage, [None] * size)
         case _, Param(slot=slot) | Storage(slot=slot):
             return machine.buffers[slot]
         case Op.STACK, _:
-            return [const_value(part) for part in storage.src]
+            return [machine.domain.constant(const_value(part), part.dtype) for part in storage.src]
     raise AssertionError(storage)
 
 
-def _given(storage: UOp, cells: Cells, at: int) -> int:
+def _given(storage: UOp, n_cells: int, at: int) -> int:
     """A buffer may be given shorter than it is declared: for fewer rows, or fewer pages."""
-    if at >= len(cells):
-        raise _wrong(storage, f"element {at} is used, the buffer given has {len(cells)}")
+    if at >= n_cells:
+        raise _wrong(storage, f"element {at} is used, the buffer given has {n_cells}")
     return at
 
 
@@ -173,7 +194,7 @@ def _wrong(storage: UOp, message: str) -> RunError:
     return RunError(Problem(message=f"{storage_name(storage)}: {message}", fix=fix))
 
 
-def _loops(machine: _Machine, node: UOp, last: Step | None) -> Step:
+def _loops(machine: _Machine[Cell], node: UOp, last: Step | None) -> Step:
     """Runs the loops that a node closes; `last` comes at the end of the innermost body."""
     ranges = bound_ranges(node)
     inside = node.ranges.union(ranges)  # nodes with other free ranges belong to loops further in
@@ -184,16 +205,16 @@ def _loops(machine: _Machine, node: UOp, last: Step | None) -> Step:
             bodies[depths[-1]].append(below)
     step = last or _nothing
     for r, body in zip(reversed(ranges), reversed(bodies), strict=True):
-        step = _loop(machine.value, r, _steps(machine, body), step)
+        step = _loop(machine, r, _steps(machine, body), step)
     return step
 
 
-def _loop(value: dict[UOp, Value], r: UOp, body: list[Step], last: Step) -> Step:
-    end = r.src[0]
+def _loop(machine: _Machine[Cell], r: UOp, body: list[Step], last: Step) -> Step:
+    value, number, constant, end = machine.value, machine.domain.number, machine.domain.constant, r.src[0]
 
     def step() -> None:
-        for i in range(int(value[end])):
-            value[r] = i
+        for i in range(number(value[end])):
+            value[r] = constant(i, DType.I32)
             for inner in body:
                 inner()
             last()
@@ -205,23 +226,20 @@ def _nothing() -> None:
     pass
 
 
-Element = tuple[Value, ...]  # what a REDUCE folds: one value, or the two factors of a mulacc
-
-
-def _reduce(machine: _Machine, node: UOp) -> Step:
+def _reduce(machine: _Machine[Cell], node: UOp) -> Step:
     assert isinstance(node.arg, Fold), node
     assert node.arg.pop == 0, f"{node} is not in loops form"
-    value, op, order = machine.value, node.arg.op, _ORDERS[node.arg.order]
-    start = identity(op, node.dtype)
-    join = function_of(_JOIN[op], node.dtype, node.dtype)
-    take = function_of(Op.MULACC, node.dtype, node.dtype) if op == "mulacc" else join
+    value, domain, op, order = machine.value, machine.domain, node.arg.op, node.arg.order
+    start = domain.constant(identity(op, node.dtype), node.dtype)
+    join = domain.function(_JOIN[op], node.dtype, node.dtype)
+    take = domain.function(Op.MULACC, node.dtype, node.dtype) if op == "mulacc" else join
     sources = node.src[:2] if op == "mulacc" else node.src[:1]
-    elements: list[Element] = []
+    elements: list[tuple[Cell, ...]] = []  # of a mulacc, the two factors
 
     def collect() -> None:
         elements.append(tuple([value[s] for s in sources]))
 
-    def fold(chosen: Sequence[Element]) -> Value:
+    def fold(chosen: Sequence[tuple[Cell, ...]]) -> Cell:
         total = start
         for element in chosen:
             total = take(*element, total) if op == "mulacc" else take(total, *element)
@@ -232,23 +250,29 @@ def _reduce(machine: _Machine, node: UOp) -> Step:
     def step() -> None:
         elements.clear()
         loops()
-        value[node] = order(elements, fold, join)
+        value[node] = _ordered(order, elements, fold, join)
 
     return step
 
 
 _JOIN = {"add": Op.ADD, "mulacc": Op.ADD, "mul": Op.MUL, "max": Op.MAX}
 
-FoldPart = Callable[[Sequence[Element]], Value]
-Join = Callable[[Value, Value], Value]
+FoldPart = Callable[[Sequence[tuple[Cell, ...]]], Cell]
+Join = Callable[[Cell, Cell], Cell]
 
 
-def _left(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
-    """All elements in ascending order, from the identity."""
-    return fold(elements)
+def _ordered(order: str, elements: Sequence[tuple[Cell, ...]], fold: FoldPart[Cell], join: Join[Cell]) -> Cell:
+    match order:
+        case "fold":
+            return fold(elements)
+        case "fold:256":
+            return _chunks(elements, fold, join)
+        case "lanes:128":
+            return _lanes(elements, fold, join)
+    raise AssertionError(f"there is no reduction order {order}")
 
 
-def _chunks(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
+def _chunks(elements: Sequence[tuple[Cell, ...]], fold: FoldPart[Cell], join: Join[Cell]) -> Cell:
     """Each 256 elements from the identity; the total from the identity, every chunk joined in ascending order."""
     total = fold(())
     for first in range(0, len(elements), 256):
@@ -256,13 +280,10 @@ def _chunks(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
     return total
 
 
-def _lanes(elements: Sequence[Element], fold: FoldPart, join: Join) -> Value:
+def _lanes(elements: Sequence[tuple[Cell, ...]], fold: FoldPart[Cell], join: Join[Cell]) -> Cell:
     """Element i goes to lane i % 128; then lane i joins lane i+64, i+32, ... i+1."""
     lanes = [fold(elements[lane::128]) for lane in range(128)]
     while len(lanes) > 1:
         half = len(lanes) // 2
         lanes = [join(lanes[i], lanes[i + half]) for i in range(half)]
     return lanes[0]
-
-
-_ORDERS = {"fold": _left, "fold:256": _chunks, "lanes:128": _lanes}

@@ -19,22 +19,22 @@ def headings(text: str) -> list[str]:
 
 def test_equal_layers_are_printed_once_with_their_range() -> None:
     assert headings(plan_text(PLAN)) == [
-        "layer i = 0 (1x): launches 1-12",
-        "layer i = 1-2 (2x): launches 13-34",
-        "layer i = 3 (1x): launches 35-45",
+        "layer i = 0 (1x): launches 1-10",
+        "layer i = 1-2 (2x): launches 11-28",
+        "layer i = 3 (1x): launches 29-36",
     ]
 
 
 def test_names_in_a_folded_layer_are_relative_to_it() -> None:
     lines = plan_text(PLAN).splitlines()
-    at = lines.index("layer i = 1-2 (2x): launches 13-34")
+    at = lines.index("layer i = 1-2 (2x): launches 11-28")
     assert lines[at + 1 : at + 5] == [
         "    linear_qkv k2 panel_linear.p48_r1 bit_identical [l{i}.attn.q l{i}.attn.k l{i}.attn.v]",
         "      reads $n l{i}.attn.h",
         "      writes l{i}.attn.q+k+v",
         "      weights l{i}.attn.q+k+v.weight:bf16",
     ]
-    body = "\n".join(lines[at : lines.index("layer i = 3 (1x): launches 35-45")])
+    body = "\n".join(lines[at : lines.index("layer i = 3 (1x): launches 29-36")])
     assert "bit_identical [l{i}.mlp.add l{i+1}.attn.norm]" in body
     assert "reads $n l{i-1}.mlp.y l{i}.attn.d" in body
 
@@ -49,10 +49,10 @@ def test_layers_that_take_turns_are_folded_too() -> None:
         for n in tir.nodes
     )
     assert headings(plan_text(planned(replace(tir, nodes=nodes)))) == [
-        "layer i = 0 (1x): launches 1-12",
-        "layer i = 1, 3 (2x): launches 13-23, 35-45",
-        "layer i = 2, 4 (2x): launches 24-34, 46-56",
-        "layer i = 5 (1x): launches 57-67",
+        "layer i = 0 (1x): launches 1-10",
+        "layer i = 1, 3 (2x): launches 11-19, 29-37",
+        "layer i = 2, 4 (2x): launches 20-28, 38-46",
+        "layer i = 5 (1x): launches 47-54",
     ]
 
 

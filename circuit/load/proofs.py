@@ -1,0 +1,161 @@
+"""`kernels/<class>/common/PROOFS.toml`: the evidence for a class's relations, as records and as text.
+
+Evidence never inherits: a class has a record of its own for every relation that it uses, also for an inherited rule.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from circuit.errors import LoadError, Problem
+from circuit.load.edge import FileShape, validated
+from circuit.load.hardware import HardwareClass
+from circuit.load.inputs import Library, files_under
+from circuit.load.rules import Accepted, RuleValue
+from circuit.load.shapes import Mode, RowRange, Schema
+from circuit.load.source import line_of
+from circuit.load.toml_text import read_toml
+from circuit.text import problem_at, quoted
+
+FILE = "PROOFS.toml"
+EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One case: the instance in words, and the digests of both definitions there."""
+
+    shape: str
+    fused: str
+    chain: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """The record of one relation. `modes`, `rows` and `accepts` are its envelope: a rule within it is proven.
+
+    `rule` is the hash of what the rule is besides its envelope. `accepts` has, for each element of the pattern, the
+    facts and their values. `compiled` says in words which kernels gave equal bytes where.
+    """
+
+    id: str
+    verdict: str
+    date: str
+    rule: str
+    modes: tuple[str, ...]
+    rows: tuple[int, int]
+    accepts: tuple[tuple[tuple[str, Accepted], ...], ...]
+    cases: tuple[Compared, ...]
+    seeds: tuple[int, ...]
+    compiled: tuple[str, ...]
+    file: str
+    line: int | None
+
+
+def proofs_path(class_name: str) -> str:
+    """Where the records of a class stand, from the folder that holds kernels/."""
+    return f"kernels/{class_name}/common/{FILE}"
+
+
+def load_proofs(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
+    """The records of the class itself, in file order."""
+    found: list[Proof] = []
+    problems: list[Problem] = []
+    for source in files_under(library, f"{hardware.name}/common", FILE):
+        document = read_toml(source)
+        for place, shape in enumerate(validated(document, _ProofsFile).proof):
+            line = line_of(document, ("proof", place))
+            if any(proof.id == shape.id for proof in found):
+                message = f"proof `{shape.id}` is written twice"
+                problems.append(problem_at(source, line, message, "remove one"))
+            found.append(_proof(shape, source.path, line))
+    if problems:
+        raise LoadError(problems)
+    return tuple(found)
+
+
+class _Compared(FileShape):
+    shape: str
+    fused: str
+    chain: str
+
+
+class _Proof(FileShape):
+    id: str
+    verdict: str
+    date: str
+    rule: str
+    modes: list[Mode]
+    rows: RowRange
+    accepts: list[dict[str, str | list[RuleValue]]]
+    case: list[_Compared] = Field(min_length=1)
+    seeds: list[int]
+    compiled: list[str]
+
+
+class _ProofsFile(FileShape):
+    schema_: Schema
+    proof: list[_Proof] = Field(default_factory=list)
+
+
+def _proof(shape: _Proof, file: str, line: int | None) -> Proof:
+    return Proof(
+        id=shape.id,
+        verdict=shape.verdict,
+        date=shape.date,
+        rule=shape.rule,
+        modes=tuple(shape.modes),
+        rows=(shape.rows[0], shape.rows[1]),
+        accepts=tuple(
+            tuple((name, tuple(values) if isinstance(values, list) else "any") for name, values in sorted(each.items()))
+            for each in shape.accepts
+        ),
+        cases=tuple(Compared(shape=case.shape, fused=case.fused, chain=case.chain) for case in shape.case),
+        seeds=tuple(shape.seeds),
+        compiled=tuple(shape.compiled),
+        file=file,
+        line=line,
+    )
+
+
+HEAD = """\
+# What shows that each relation of the class keeps the bytes. `met circuit prove --write` writes it; nobody else does.
+# `fused` and `chain` are digests of both sides' definitions at a case; `rule` hashes the rule without its envelope,
+# which is `modes`, `rows` and `accepts`. A rule without a current record, or that reaches further, is refused at load.
+schema = 1
+"""
+
+
+def proofs_text(proofs: tuple[Proof, ...]) -> str:
+    """The file of these records; it reads back to them."""
+    return "\n".join([HEAD, *map(_text, sorted(proofs, key=lambda proof: proof.id))])
+
+
+def _text(proof: Proof) -> str:
+    lines = ["[[proof]]"]
+    lines += [f"{name} = {quoted(getattr(proof, name))}" for name in ("id", "verdict", "date", "rule")]
+    lines += [f"modes = {_values(proof.modes)}", f"rows = {_values(proof.rows)}", "accepts = ["]
+    for accepts in proof.accepts:
+        facts = (f"{quoted(name)} = {quoted(a) if isinstance(a, str) else _values(a)}" for name, a in accepts)
+        lines.append(f"  {{ {', '.join(facts)} }},")
+    lines += ["]", f"seeds = {_values(proof.seeds)}", "compiled = ["]
+    lines += [f"  {quoted(words)}," for words in proof.compiled]
+    lines.append("]")
+    for case in proof.cases:
+        lines += ["", "[[proof.case]]"]
+        lines += [f"{name} = {quoted(getattr(case, name))}" for name in ("shape", "fused", "chain")]
+    return "\n".join([*lines, ""])
+
+
+def _values(values: tuple[RuleValue, ...]) -> str:
+    return f"[{', '.join(map(_value, values))}]"
+
+
+def _value(value: RuleValue) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return repr(value)
+        case str():
+            return quoted(value)

@@ -1,0 +1,163 @@
+"""`met circuit prove` and `lint`: compiled kernels are compared by bytes, records are written, failures end with 1."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from circuit.errors import PlanError
+from circuit.load.families import Point
+from circuit.load.hardware import load_hardware
+from circuit.load.proofs import load_proofs
+from circuit.lower.ir import Group, Kernel
+from circuit.lower.kernels import realize
+from circuit.lower.realize import Wiring
+from circuit.tir.ir import Tir
+from circuit.uop.node import DType, Op, UOp
+from circuit.uop.schedule import rebuild
+from circuit_exec import library as library_module
+from circuit_exec.ab import Rung, gain, noise
+from circuit_exec.cache import Cache
+from circuit_exec.library import library
+from circuit_exec.prove import Verdict, chosen, class_of, prove, written
+from cli.main import status
+
+RULE = "rope+kv_write"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    """A cache of this test alone, also for commands."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Cache(root=tmp_path / "cache" / "met")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the data files, which commands take for their own."""
+    for folder in ("kernels", "recipes"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    monkeypatch.setattr(library_module, "library_root", lambda: tmp_path)
+    return tmp_path
+
+
+def contracted(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+    """Kernels of fused groups with one product less that is rounded: a*b + c in one step."""
+    kernel = realize(tir, group, point, wiring)
+
+    def visit(node: UOp) -> UOp:
+        if node.op is Op.ADD and node.dtype is DType.F32 and node.src[0].op is Op.MUL:
+            return UOp(Op.MULACC, (*node.src[0].src, node.src[1]))
+        return node
+
+    if len(group.nodes) == 1:
+        return kernel
+    return replace(kernel, effects=tuple(rebuild(effect, visit) for effect in kernel.effects))
+
+
+def verdict(cache: Cache) -> Verdict:
+    given = class_of(library(), "cpu")
+    (found,) = prove(given, chosen(given, (RULE,)), cache, lambda what, fraction: None)
+    return found
+
+
+def test_a_relation_that_holds_is_equal_in_definitions_and_in_compiled_bytes(cache: Cache) -> None:
+    found = verdict(cache)
+    assert found.failures == ()
+    assert found.proof.verdict == "equal"
+    assert [words.partition(":")[0] for words in found.proof.compiled] == [
+        "decode, rows 1, 2, threads 1, 2",
+        "prefill, rows 1, 2, threads 1, 2",
+    ]
+    record = next(p for p in load_proofs(library(), load_hardware(library(), "cpu")) if p.id == RULE)
+    assert replace(found.proof, date=record.date, line=record.line) == record
+
+
+def test_a_compiled_kernel_with_other_bytes_is_caught(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circuit_exec.prove.realize", contracted)
+    found = verdict(cache)
+    assert found.proof.verdict == "differs"
+    assert found.failures
+    assert all(failure.startswith("1.kv[") for failure in found.failures)
+    assert "compiled, 1 threads, rows=1" in found.failures[0]
+    assert ": fused " in found.failures[0]
+
+
+def test_a_rule_that_is_no_relation_is_refused() -> None:
+    given = class_of(library(), "cpu")
+    with pytest.raises(PlanError) as error:
+        chosen(given, ("glu", RULE, "glue"))
+    problem = error.value.problems[0]
+    assert problem.message == "class cpu has no relation `glu`, `glue`"
+    assert problem.fix.startswith("use one of: residual_add+rms_norm, linear_qkv, ")
+
+
+def test_records_of_other_rules_are_kept_and_those_of_gone_rules_left_out(cache: Cache) -> None:
+    given = class_of(library(), "cpu")
+    known = load_proofs(given.library, given.hardware)
+    assert written(given, ()) == next(s.text for s in library().files if s.path == "kernels/cpu/common/PROOFS.toml")
+    fewer = replace(given, rules=tuple(rule for rule in given.rules if rule.id != RULE))
+    assert f'id = "{RULE}"' not in written(fewer, ())
+    changed = Verdict(
+        rule=RULE, proof=replace(known[0], id=RULE, date="2030-01-01"), failures=(), elements=1, expressions=1
+    )
+    text = written(given, (changed,))
+    assert text.count('date = "2030-01-01"') == 1
+    assert text.count("[[proof]]") == len(known)
+
+
+def test_the_command_writes_records_only_when_asked(
+    cache: Cache, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = checkout / "kernels/cpu/common/PROOFS.toml"
+    path.unlink()
+    assert status(["circuit", "prove", RULE]) == 0
+    line = capsys.readouterr().out
+    assert line.startswith("rope+kv_write: equal; 24576 elements are the same of ")
+    assert line.endswith(" expressions in 4 cases; compiled bytes equal in decode and prefill\n")
+    assert not path.exists()
+    assert status(["circuit", "prove", RULE, "--write", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["class"], shown["rules"][0]["rule"], shown["rules"][0]["verdict"]) == ("cpu", RULE, "equal")
+    assert len(shown["rules"][0]["cases"]) == 4
+    assert path.read_text("utf-8").count("[[proof]]") == 1
+
+
+def test_a_claim_that_fails_ends_with_1_and_writes_nothing(
+    cache: Cache, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("circuit_exec.prove.realize", contracted)
+    path = checkout / "kernels/cpu/common/PROOFS.toml"
+    before = path.read_bytes()
+    assert status(["circuit", "prove", RULE, "--write"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rope+kv_write: differs"
+    assert lines[1].startswith("  1.kv[")
+    assert path.read_bytes() == before
+
+
+def test_lint_says_that_nothing_is_found_or_ends_with_1(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["circuit", "lint"]) == 0
+    assert capsys.readouterr().out == "23 rules of class cpu: nothing found\n"
+    path = checkout / "kernels/cpu/common/FUSIONS.toml"
+    path.write_text(path.read_text("utf-8").replace("priority = 180", "priority = 200"), "utf-8")
+    assert status(["circuit", "lint"]) == 1
+    assert "error: rules `linear_kv` and `linear_qkv`" in capsys.readouterr().out
+    assert status(["circuit", "lint", "--json"]) == 1
+    finding = json.loads(capsys.readouterr().out)["findings"][0]
+    assert finding["message"].endswith("can want the same node, both with priority 200")
+    assert finding["file"] == "kernels/cpu/common/FUSIONS.toml"
+
+
+def test_measuring_writes_no_records(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["circuit", "prove", RULE, "--ab", "model", "--write"]) == 2
+    assert capsys.readouterr().err == ("error: --write is for proofs, not for --ab\n  = fix: leave out one of them\n")
+
+
+def test_a_gain_is_of_the_leg_without_the_rule_and_noise_of_the_leg_with_it_again() -> None:
+    rung = Rung(rows=1, on_ms=2.0, off_ms=2.5, control_ms=1.9, on_joules=None, off_joules=None)
+    assert gain(rung) == pytest.approx(0.25)
+    assert noise(rung) == pytest.approx(0.05)
