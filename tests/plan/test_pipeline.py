@@ -46,6 +46,14 @@ def test_without_rows_the_plans_cover_those_of_the_class_in_both_modes(llama: Co
     assert [(plan.mode, plan.rows) for plan in llama.plans] == [("decode", (1, 64)), ("prefill", (1, 512))]
 
 
+@pytest.mark.parametrize("rows", [(1, 1), (1, 5), (3, 7), (2, 63)])
+def test_any_range_of_rows_is_planned(rows: tuple[int, int]) -> None:
+    goal = Goal(hardware_class="cpu", steps=(("prefill", rows),))
+    for model in ("llama", "mistral"):
+        (plan,) = compiled(texts(case(model)), LIBRARY, goal).plans
+        assert plan.rows == rows
+
+
 def test_all_plans_of_a_set_read_the_same_weights_and_keep_the_same_states(llama: Compiled) -> None:
     decode, prefill = llama.plans
     assert decode.weights == prefill.weights
