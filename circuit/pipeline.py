@@ -19,7 +19,7 @@ from circuit.lower.fuse import Which, fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import realize
 from circuit.lower.lint import linted
-from circuit.lower.proven import proven
+from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
@@ -96,8 +96,9 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     hardware = load_hardware(library, goal.hardware_class)
     families = load_families(library, hardware)
     rules = linted(load_rules(library, hardware, families))
+    proofs = load_proofs(library, hardware)
     if goal.rules == "all":
-        rules = proven(rules, load_proofs(library, hardware), hardware)
+        rules = proven(rules, proofs, hardware)
     rules = tuple(rule for rule in rules if rule.id not in goal.without)
     policy = with_choices(load_policy(library), goal.choices)
     steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
@@ -105,6 +106,8 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     sets = tuple(
         Grouped(mode=mode, rows=rows, groups=fuse(tir, rules, policy, mode, rows, goal.rules)) for mode, rows in parts
     )
+    used = {group.rule for each in sets for group in each.groups}
+    current(tuple(rule for rule in rules if rule.id in used), proofs, hardware)
     yield "groups", GroupedSet(tir=tir, sets=sets)
     requests = (
         Request(

@@ -29,10 +29,7 @@ def relations(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 
 
 def proven(rules: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: HardwareClass) -> tuple[Rule, ...]:
-    """The same rules, or a LoadError that names every relation without a current proof on this class.
-
-    Definitions are compared at the first case of each rule; `met circuit prove` and the tests compare them at all.
-    """
+    """The same rules, or a LoadError that names every relation without a proof on this class that covers it."""
     by_id = {proof.id: proof for proof in proofs}
     claimed = {rule.proof for rule in relations(rules)}
     problems = [problem for rule in relations(rules) for problem in _wrong(rule, by_id.get(rule.proof or ""), hardware)]
@@ -43,6 +40,17 @@ def proven(rules: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: Hardwar
     if problems:
         raise LoadError(problems)
     return rules
+
+
+def current(used: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: HardwareClass) -> None:
+    """A LoadError that names every relation in use whose definitions have changed since they were proven equal.
+
+    Definitions are compared at the first case of each rule; `met circuit prove` and the tests compare them at all.
+    """
+    by_id = {proof.id: proof for proof in proofs}
+    problems = [problem for rule in relations(used) for problem in _changed(rule, by_id[rule.proof or ""], hardware)]
+    if problems:
+        raise LoadError(problems)
 
 
 def hashes(rule: Rule) -> Hashes:
@@ -82,7 +90,7 @@ def _closed(element: Element, name: str, values: Accepted) -> Accepted:
 
 
 def _wrong(rule: Rule, proof: Proof | None, hardware: HardwareClass) -> Iterator[Problem]:
-    again = f"run `met circuit prove {rule.id} --class {hardware.name} --write`"
+    again = _again(rule, hardware)
     if proof is None:
         message = f"rule `{rule.id}` is bit_identical, and class {hardware.name} has no proof `{rule.proof}` of it"
         fix = f"{again}, which adds it to {proofs_path(hardware.name)}"
@@ -90,7 +98,7 @@ def _wrong(rule: Rule, proof: Proof | None, hardware: HardwareClass) -> Iterator
         return
 
     def refuse(message: str) -> Problem:
-        return Problem(message=f"proof `{proof.id}`: {message}", fix=again, file=proof.file, line=proof.line)
+        return _refusal(proof, message, again)
 
     if proof.verdict != EQUAL:
         yield refuse(f'its verdict is "{proof.verdict}"')
@@ -106,14 +114,27 @@ def _wrong(rule: Rule, proof: Proof | None, hardware: HardwareClass) -> Iterator
             outside += [f"{of} with {name.removeprefix('param.')} = {v}" for v in _beyond(values, have.get(name, ()))]
     if outside:
         yield refuse(f"rule `{rule.id}` ({rule.file}:{rule.line}) reaches further: {', '.join(outside)}")
-        return
+
+
+def _changed(rule: Rule, proof: Proof, hardware: HardwareClass) -> Iterator[Problem]:
+    again = _again(rule, hardware)
     now, then = compared_case(cases_of(rule)[0]), proof.cases[0]
     if now.shape != then.shape:
-        yield refuse(f"it is of the case `{then.shape}`, and the first case is `{now.shape}` today")
+        message = f"it is of the case `{then.shape}`, and the first case is `{now.shape}` today"
+        yield _refusal(proof, message, again)
         return
     for side, was, is_ in (("fused", then.fused, now.fused), ("chain", then.chain, now.chain)):
         if was != is_:
-            yield refuse(f"the definition of the {side} side has changed since: {was[:12]} then, {is_[:12]} today")
+            message = f"the definition of the {side} side has changed since: {was[:12]} then, {is_[:12]} today"
+            yield _refusal(proof, message, again)
+
+
+def _again(rule: Rule, hardware: HardwareClass) -> str:
+    return f"run `met circuit prove {rule.id} --class {hardware.name} --write`"
+
+
+def _refusal(proof: Proof, message: str, fix: str) -> Problem:
+    return Problem(message=f"proof `{proof.id}`: {message}", fix=fix, file=proof.file, line=proof.line)
 
 
 def _beyond(values: Accepted, proven: Accepted) -> tuple[str, ...]:

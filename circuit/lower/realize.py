@@ -18,6 +18,7 @@ from circuit.uop.build import after, barrier, end, index, loop, param, reshape, 
 from circuit.uop.build import group as together
 from circuit.uop.node import DType, Op, UOp, bound_ranges
 from circuit.uop.rangeify import Lowering
+from circuit.uop.simplify import simplify
 
 FORMATS = {"f32": DType.F32, "i32": DType.I32}
 
@@ -83,7 +84,7 @@ class _Program:
     def _open(self, rows: str) -> None:
         fewest = 1 if rows == "n" else 0  # a prefill chunk before the last has no row that gets logits
         count = param(self._slot("step", name=rows), DType.I32, (), rows, lo=fewest, hi=self.wiring.rows_hi)
-        self.row = self.lowering.loop("row", count)
+        self.row = self.lowering.loop("row", simplify(count))
 
     def _close(self) -> None:
         self.phases.append(self._rows_of_phase())

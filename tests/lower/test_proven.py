@@ -9,7 +9,7 @@ from circuit.errors import LoadError
 from circuit.load.hardware import load_hardware
 from circuit.load.proofs import Proof, load_proofs, proofs_text
 from circuit.load.rules import Rule
-from circuit.lower.proven import hashes, proven, relations
+from circuit.lower.proven import current, hashes, proven, relations
 from circuit.pipeline import Goal, lowered
 from circuit.text import Source
 from circuit.uop.build import f32
@@ -30,7 +30,7 @@ AGAIN = f"run `met circuit prove {ID} --class cpu --write`"
 def check(rules: tuple[Rule, ...], proofs: tuple[Proof, ...], expected: str) -> None:
     """These rules with these records are refused with exactly this text."""
     with pytest.raises(LoadError) as error:
-        proven(rules, proofs, CPU)
+        current(proven(rules, proofs, CPU), proofs, CPU)
     assert str(error.value) == expected.strip()
 
 
@@ -153,7 +153,7 @@ def test_a_format_that_is_new_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_changed_definition_makes_proofs_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("circuit.sigma.pointwise.silu", lambda x: x * f32(2.0))
     with pytest.raises(LoadError) as error:
-        proven(RULES, PROOFS, CPU)
+        current(RULES, PROOFS, CPU)
     messages = [problem.message.partition(":")[0] for problem in error.value.problems]
     assert messages == ["proof `glu+linear_down`"] * 2 + ["proof `glu+linear_down+residual_add`"] * 2
 

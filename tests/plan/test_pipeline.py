@@ -77,11 +77,18 @@ def _parts(checkpoint: CheckpointTexts) -> tuple[tuple[str, str], ...]:
     return compiled(checkpoint, LIBRARY, CPU).plans[0].parts
 
 
-@pytest.mark.slow
+def test_a_model_of_126_layers_has_as_many_kernels_as_one_of_two() -> None:
+    goal = Goal(hardware_class="cpu", steps=(("decode", None),))
+    ((_, _), (_, result)) = lowered(dense(LLAMA_405B), LIBRARY, goal, ())
+    assert isinstance(result, PlanSet)
+    assert len(result.plans[0].kernels) == 16
+    assert len(result.plans[0].launches) > 126 * 8
+
+
+@pytest.mark.slow  # on an idle machine; other work beside it costs CPU time too
 def test_the_largest_model_is_planned_in_under_a_second() -> None:
     tir = dense(LLAMA_405B)
     start = time.process_time()
     ((_, _), (_, result)) = lowered(tir, LIBRARY, Goal(hardware_class="cpu", steps=(("decode", None),)), ())
     assert time.process_time() - start < 1.0
     assert isinstance(result, PlanSet)
-    assert len(result.plans[0].kernels) == 17
