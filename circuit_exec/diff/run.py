@@ -98,10 +98,18 @@ def diff(request: Request, sides: Sides) -> Report:
         must: Must = "differ" if name == "control" else "be equal" if claimed else "nothing"
         return Pair(name=name, one=base, other=side, must=must, found=found)
 
-    pairs = [pair("repeat", base, see, tokens), pair("control", base, see, other)]
+    wanted: list[tuple[Name, Side, Makes, Sequence[int]]] = [
+        ("repeat", base, see, tokens),
+        ("control", base, see, other),
+    ]
     if request.see == "groups":
-        pairs.append(pair("unwatched", base, sides.running, tokens))
-    pairs += [pair("side", side, see, tokens) for side in request.sides[1:]]
+        wanted.append(("unwatched", base, sides.running, tokens))
+    wanted += [("side", side, see, tokens) for side in request.sides[1:]]
+    pairs = []
+    for each in wanted:
+        sides.progress("comparing", len(pairs) / len(wanted))
+        pairs.append(pair(*each))
+    sides.progress("comparing", 1.0)
     against = None
     if request.against is not None and file is not None:
         with sides.opened(base, made, length) as opened:
