@@ -105,7 +105,7 @@ def diff(request: Request, sides: Sides) -> Report:
     if request.see == "groups":
         wanted.append(("unwatched", base, sides.running, tokens))
     wanted += [("side", side, see, tokens) for side in request.sides[1:]]
-    pairs = []
+    pairs: list[Pair] = []
     for each in wanted:
         sides.progress("comparing", len(pairs) / len(wanted))
         pairs.append(pair(*each))
