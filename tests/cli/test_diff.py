@@ -21,7 +21,7 @@ first side: rules=all policy=default threads=1 chunk=30 steps=0
 repeat of the same side: must be equal
   equal: 8700 elements of 1 edge
 
-control, token 29 is 193 in place of 192: must differ
+control, token 29 is 275 in place of 274: must differ
 """
 
 
