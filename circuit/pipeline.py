@@ -8,22 +8,24 @@ from circuit.front.blocks import blocks
 from circuit.load.circuit_file import load_circuit
 from circuit.load.config import map_config
 from circuit.load.facts import Facts
-from circuit.load.families import load_families
-from circuit.load.hardware import load_hardware, rows_of
+from circuit.load.families import Family, load_families
+from circuit.load.hardware import HardwareClass, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.ledger import Ledger
-from circuit.load.policy import load_policy, with_choices
-from circuit.load.proofs import load_proofs
-from circuit.load.rules import load_rules
-from circuit.lower.fuse import Which, fuse
+from circuit.load.policy import Policy, load_policy, with_choices
+from circuit.load.proofs import Proof, load_proofs
+from circuit.load.rules import Rule, load_rules
+from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import realize
 from circuit.lower.lint import linted
+from circuit.lower.match import Which
 from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
 from circuit.plan.ranges import row_ranges
+from circuit.report.why import Asked, Why, why
 from circuit.tir.bind import Bound, bind
 from circuit.tir.instantiate import instantiate
 from circuit.tir.ir import Tir
@@ -93,27 +95,19 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
 
 def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[str, GroupedSet | PlanSet]]:
     """The stages after `.tir`: groups, plan. `run` is what only the executor reads."""
-    hardware = load_hardware(library, goal.hardware_class)
-    families = load_families(library, hardware)
-    rules = linted(load_rules(library, hardware, families))
-    proofs = load_proofs(library, hardware)
-    if goal.rules == "all":
-        rules = proven(rules, proofs, hardware)
-    rules = tuple(rule for rule in rules if rule.id not in goal.without)
-    policy = with_choices(load_policy(library), goal.choices)
-    steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
-    parts = [(mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)]
+    given = _given(library, goal)
     sets = tuple(
-        Grouped(mode=mode, rows=rows, groups=fuse(tir, rules, policy, mode, rows, goal.rules)) for mode, rows in parts
+        Grouped(mode=mode, rows=rows, groups=fuse(tir, given.rules, given.policy, mode, rows, goal.rules))
+        for mode, rows in given.parts
     )
     used = {group.rule for each in sets for group in each.groups}
-    current(tuple(rule for rule in rules if rule.id in used), proofs, hardware)
+    current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware)
     yield "groups", GroupedSet(tir=tir, sets=sets)
     requests = (
         Request(
-            hardware=hardware,
-            families=families,
-            policy=policy,
+            hardware=given.hardware,
+            families=given.families,
+            policy=given.policy,
             mode=each.mode,
             rows=each.rows,
             run=run,
@@ -122,6 +116,56 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
         for each in sets
     )
     yield "plan", PlanSet(plans=tuple(plan(tir, g.groups, r) for g, r in zip(sets, requests, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What the library has for a goal; `parts` are the mode and rows of each plan."""
+
+    hardware: HardwareClass
+    families: tuple[Family, ...]
+    rules: tuple[Rule, ...]
+    proofs: tuple[Proof, ...]
+    policy: Policy
+    parts: tuple[tuple[str, tuple[int, int]], ...]
+
+
+def _given(library: Library, goal: Goal) -> _Given:
+    hardware = load_hardware(library, goal.hardware_class)
+    families = load_families(library, hardware)
+    rules, proofs = linted(load_rules(library, hardware, families)), load_proofs(library, hardware)
+    if goal.rules == "all":
+        rules = proven(rules, proofs, hardware)
+    rules = tuple(rule for rule in rules if rule.id not in goal.without)
+    steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
+    return _Given(
+        hardware=hardware,
+        families=families,
+        rules=rules,
+        proofs=proofs,
+        policy=with_choices(load_policy(library), goal.choices),
+        parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)),
+    )
+
+
+def explained(tir: Tir, library: Library, goal: Goal, node: str) -> tuple[Why, ...]:
+    """For each plan of the goal, why the node is computed as it is."""
+    given = _given(library, goal)
+    return tuple(
+        why(
+            tir,
+            node,
+            Asked(
+                rules=given.rules,
+                families=given.families,
+                policy=given.policy,
+                mode=mode,
+                rows=rows,
+                which=goal.rules,
+            ),
+        )
+        for mode, rows in given.parts
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ class Program:
     def step(self, rows: Rows) -> None:
         """Runs one step, after checking every value that addresses something. `output` reads what it left behind."""
         assert self._team is not None, "the program is closed"
-        place, step = self._plan_for(rows.mode, len(rows.tokens))
+        place, step = self.plan_for(rows.mode, len(rows.tokens))
         arrays = self._checked(rows)
         arguments = Arguments(
             abi=ABI,
@@ -127,6 +127,24 @@ class Program:
             self._library.met_close(self._team)
             self._team = None
 
+    def plan_for(self, mode: str, n_rows: int) -> tuple[int, Step]:
+        """The place of the plan that runs a step of so many rows, and what the layout says of it."""
+        for place, step in enumerate(self.layout.steps):
+            if step.mode == mode and step.rows[0] <= n_rows <= step.rows[1]:
+                return place, step
+        raise AssertionError(f"the program has no plan of mode {mode} for {n_rows} rows")
+
+    def words(self, offset_bytes: int, rows: int, stride: int, columns: int) -> NDArray[np.uint32]:
+        """[rows, columns] words of the arena, `stride` words from row to row: a view, valid until the next step."""
+        end = offset_bytes + 4 * ((rows - 1) * stride + columns) if rows else offset_bytes
+        first = self._arena[offset_bytes:end].view(np.uint32)
+        return np.lib.stride_tricks.as_strided(first, (rows, columns), (4 * stride, 4), writeable=False)
+
+    def page(self, state: int, page: int) -> NDArray[np.uint32]:
+        """The words of one page of a state: a view."""
+        n_bytes = 4 * self.layout.states[state].page_words
+        return self._states[state][page * n_bytes : (page + 1) * n_bytes].view(np.uint32)
+
     def _output(self, edge: str) -> NDArray[np.uint8]:
         assert self._last is not None, "no step has run"
         step, n, m = self._last
@@ -135,12 +153,6 @@ class Program:
         n_rows = n if found.rows == "n" else m
         data = self._arena[found.offset_bytes : found.offset_bytes + n_rows * found.columns * 4]
         return data.reshape(n_rows, found.columns * 4)
-
-    def _plan_for(self, mode: str, n_rows: int) -> tuple[int, Step]:
-        for place, step in enumerate(self.layout.steps):
-            if step.mode == mode and step.rows[0] <= n_rows <= step.rows[1]:
-                return place, step
-        raise AssertionError(f"the program has no plan of mode {mode} for {n_rows} rows")
 
     def _checked(self, rows: Rows) -> dict[str, NDArray[np.generic]]:
         """The arrays of a step. A value that would be out of bounds is refused by name."""

@@ -47,7 +47,7 @@ def map_(model: ModelArgument, as_json: JsonOption = False) -> None:
     from circuit.load.ledger import ledger_json, ledger_text
     from circuit_exec.library import library
 
-    _, ledger = map_config(_texts(model), library())
+    _, ledger = map_config(checkpoint_of(model), library())
     print((ledger_json if as_json else ledger_text)(ledger), end="")
 
 
@@ -73,7 +73,7 @@ def show(
     from circuit.pipeline import Goal
 
     _check_options(stage, expand, as_json)
-    span = None if rows is None else _rows(rows)
+    span = None if rows is None else parse_rows(rows)
     modes = [mode] if mode is not None else ["decode", "prefill"] if stage == "source" else ["decode"]
     goal = Goal(
         hardware_class=hardware_class,
@@ -81,7 +81,7 @@ def show(
         rules=rules,
         steps=tuple((each, span) for each in modes),
     )
-    texts = _texts(model)
+    texts = checkpoint_of(model)
     match stage:
         case "plan" if as_json:
             print(_plans_json(_plans(texts, goal)), end="")
@@ -94,7 +94,7 @@ def show(
 
             print(emit_program(_plans(texts, goal)), end="")
         case "bir" | "tir" | "groups":
-            print(_text(_result(texts, goal, stage)), end="")
+            print(_text(stage_result(texts, goal, stage)), end="")
         case _:
             assert_never(stage)
 
@@ -109,7 +109,7 @@ def _check_options(stage: StageName, expand: bool, as_json: bool) -> None:
         raise PlanError(Problem(message="--json prints every launch already", fix="leave out --expand"))
 
 
-def _rows(text: str) -> tuple[int, int]:
+def parse_rows(text: str) -> tuple[int, int]:
     """LO-HI, or one number for both."""
     found = re.fullmatch(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?", text)
     lo, hi = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
@@ -118,14 +118,15 @@ def _rows(text: str) -> tuple[int, int]:
     return lo, hi
 
 
-def _texts(model: str) -> "CheckpointTexts":
+def checkpoint_of(model: str) -> "CheckpointTexts":
+    """What the compiler reads of MODEL."""
     from circuit_exec.checkpoint.open import open_checkpoint
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     return checkpoint_texts(open_checkpoint(model_path(model)))
 
 
-def _result(texts: "CheckpointTexts", goal: "Goal", name: str) -> "Stage":
+def stage_result(texts: "CheckpointTexts", goal: "Goal", name: str) -> "Stage":
     """Runs the stages up to the one that is asked for."""
     from circuit.pipeline import stages
     from circuit_exec.library import library
@@ -136,7 +137,7 @@ def _result(texts: "CheckpointTexts", goal: "Goal", name: str) -> "Stage":
 def _plans(texts: "CheckpointTexts", goal: "Goal") -> "tuple[Plan, ...]":
     from circuit.pipeline import PlanSet
 
-    result = _result(texts, goal, "plan")
+    result = stage_result(texts, goal, "plan")
     assert isinstance(result, PlanSet), result
     return result.plans
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from circuit.text import Source
 
 EXAMPLES = """Examples:
 
@@ -41,9 +40,9 @@ def logits(
     The file holds float32 [positions, vocabulary]; equal hashes (SHA-256) are equal bytes.
     """
     from cli.loading import loaded
-    from cli.tokens import parse_tokens
+    from cli.tokens import parse_tokens, read_tokens
 
-    ids = parse_tokens(_read(tokens))
+    ids = parse_tokens(read_tokens(tokens))
     _check_writable(out)
     from circuit_exec.logits import all_logits, logits_hash
 
@@ -52,19 +51,6 @@ def logits(
         found = all_logits(ready.program, ready.pages, ids, rows)
     _write(out, found)
     print(f"{logits_hash(found)}  {found.shape[0]} x {found.shape[1]} float32")
-
-
-def _read(path: Path) -> "Source":
-    from circuit.text import Source
-
-    try:
-        return Source(path=str(path), text=path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise LoadError(
-            _problem(path, f"the token file cannot be read: {_reason(error)}", "give a file of token ids")
-        ) from error
-    except UnicodeDecodeError as error:
-        raise LoadError(_problem(path, "the token file is not text", "give a text file of token ids")) from error
 
 
 def _check_writable(path: Path) -> None:

@@ -1,8 +1,9 @@
 """Token ids from a text file: separated by white space or commas, or a JSON list."""
 
 import re
+from pathlib import Path
 
-from circuit.errors import LoadError
+from circuit.errors import LoadError, Problem
 from circuit.text import Source, problem_at
 
 LARGEST = 2**31 - 1
@@ -27,3 +28,16 @@ def parse_tokens(source: Source) -> list[int]:
     if problems:
         raise LoadError(problems)
     return ids
+
+
+def read_tokens(path: Path) -> Source:
+    """The text of a token file."""
+    try:
+        return Source(path=str(path), text=path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        message, fix = f"the token file cannot be read: {reason}", "give a file of token ids"
+        raise LoadError(Problem(message=message, fix=fix, file=str(path))) from error
+    except UnicodeDecodeError as error:
+        message, fix = "the token file is not text", "give a text file of token ids"
+        raise LoadError(Problem(message=message, fix=fix, file=str(path))) from error

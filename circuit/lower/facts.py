@@ -30,17 +30,12 @@ def misfits(element: Element, op: str, facts: Facts) -> tuple[str, ...]:
     found = []
     for name, values in facts:
         taken = accepts.get(name, ())
-        found += [f"it does not take {_shown(name, value)}" for value in values if not _takes(taken, value)]
+        found += [f"it does not take {shown(name, value)}" for value in values if not _takes(taken, value)]
     return tuple(dict.fromkeys(found))
 
 
-def _takes(accepted: Accepted, value: Value) -> bool:
-    if accepted == "any":
-        return True
-    return any(type(other) is type(value) and other == value for other in accepted)
-
-
-def _shown(name: str, value: Value) -> str:
+def shown(name: str, value: Value) -> str:
+    """One value of a fact, for messages."""
     key = name.removeprefix("param.")
     match value:
         case tuple():
@@ -49,3 +44,9 @@ def _shown(name: str, value: Value) -> str:
             return f"{key} = {str(value).lower()}"
         case _:
             return f"{key} = {value}"
+
+
+def _takes(accepted: Accepted, value: Value) -> bool:
+    if accepted == "any":
+        return True
+    return any(type(other) is type(value) and other == value for other in accepted)

@@ -97,9 +97,19 @@ def point_of(families: tuple[Family, ...], group: Group, mode: str, rows: tuple[
     """The first point of the group's family that covers the mode and the rows."""
     family = next(family for family in families if family.id == group.family)
     for point in family.points:
-        if mode in point.modes and point.rows[0] <= rows[0] and rows[1] <= point.rows[1]:
+        if not against_point(point, mode, rows):
             return point
     stated = listed(f"{p.id} ({', '.join(p.modes)}; rows {p.rows[0]}-{p.rows[1]})" for p in family.points)
     message = f"family {family.id} has no point for {mode} of rows {rows[0]}-{rows[1]}; it has {stated}"
     fix = "add a point, or ask for other rows"
     raise PlanError(Problem(message=message, fix=fix, file=family.file, line=family.line))
+
+
+def against_point(point: Point, mode: str, rows: tuple[int, int]) -> tuple[str, ...]:
+    """What keeps a point from computing a plan's rows; empty if it does."""
+    reasons = []
+    if mode not in point.modes:
+        reasons.append(f"it is not for mode {mode}")
+    if rows[0] < point.rows[0] or rows[1] > point.rows[1]:
+        reasons.append(f"it is for rows {point.rows[0]}-{point.rows[1]}")
+    return tuple(reasons)

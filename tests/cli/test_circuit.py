@@ -110,3 +110,17 @@ def test_a_reader_that_stops_early_ends_it_quietly(folder: Path) -> None:
         command, shell=True, cwd=folder, env=settings(folder), capture_output=True, text=True, check=False, timeout=120
     )
     assert (ran.stdout.count("\n"), ran.stderr) == (1, "")
+
+
+def test_why_tells_the_rule_of_a_node_for_every_plan(folder: Path) -> None:
+    ran = met("circuit", "why", "config.json", "l1.mlp.norm", home=folder)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("l1.mlp.norm (rms_norm) in decode, rows 1-64; prefill, rows 1-512\n")
+    ran = met("circuit", "why", "config.json", "l1.attn.o", "--mode", "decode", "--rows", "2-4", "--json", home=folder)
+    assert [(plan["mode"], plan["rows"]) for plan in json.loads(ran.out)["plans"]] == [("decode", [2, 4])]
+
+
+def test_why_refuses_a_node_that_is_not_there(folder: Path) -> None:
+    ran = met("circuit", "why", "config.json", "l1.attn.oo", home=folder)
+    fix = "give one of them; `met circuit show MODEL --stage tir` lists all nodes"
+    refused(ran, message="there is no node `l1.attn.oo`; the nearest are l1.attn.o", fix=fix)

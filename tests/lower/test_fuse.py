@@ -11,8 +11,9 @@ from circuit.errors import PlanError
 from circuit.load.policy import load_policy
 from circuit.load.rules import Element, Rule
 from circuit.lower.example import example_of
-from circuit.lower.fuse import Which, fuse
+from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
+from circuit.lower.match import Which
 from circuit.lower.text import groups_text
 from circuit.tir.ir import Edge, Node, Tir
 from tests.lower.dense import LLAMA_405B, Sizes, dense

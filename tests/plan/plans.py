@@ -3,9 +3,10 @@
 from circuit.load.families import Point
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import Policy, load_policy
-from circuit.lower.fuse import Which, fuse
+from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.kernels import kernel_name
+from circuit.lower.match import Which
 from circuit.lower.realize import Wiring, define
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run

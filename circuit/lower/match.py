@@ -1,0 +1,223 @@
+"""The matcher: which chains of nodes a rule takes, and for each attempt that fails, why. Deciding is explaining.
+
+A chain grows from an anchor node to nodes that read what a member writes, or to siblings that read what the anchor
+reads. It is legal if nobody outside reads what a member writes (unless the rule keeps it) and no path leaves the group
+and comes back.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from circuit.load.policy import Policy, policy_value
+from circuit.load.rules import Element, Rule
+from circuit.lower.facts import Facts, facts_of, misfits
+from circuit.lower.graph import Graph, graph_of
+from circuit.tir.ir import Tir
+
+Which = Literal["reference", "all"]
+"""`reference`: only rules of a single op, which define the numerics; `all`: every rule that applies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The node is a member of a chain that was taken before."""
+
+    place: int
+    chain: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """The element does not take the node: another op, or a fact that it does not accept."""
+
+    place: int
+    element: Element
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """The node is already a member of this chain, runs in another section of the step, or differs from the anchor in a
+    fact that all members must share."""
+
+    place: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoMember:
+    """No node near the chain can be its next member; `tried` says of each what keeps it out."""
+
+    element: Element
+    tried: "tuple[Taken | Unfit | Apart, ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Escapes:
+    """A node outside the chain, or the step's own end (None), reads an edge that the rule does not keep."""
+
+    place: int
+    edge: int
+    reader: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returns:
+    """A path leaves the chain and comes back; the node is the last one on it outside the chain."""
+
+    place: int
+
+
+Refusal = Taken | Unfit | Apart | NoMember | Escapes | Returns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A rule tried from an anchor: the members found, in the order of the pattern, and why it failed, if it did."""
+
+    rule: Rule
+    chain: tuple[int, ...]
+    refusal: Refusal | None
+
+
+def why_not(rule: Rule, policy: Policy, mode: str, rows: tuple[int, int], which: Which) -> tuple[str, ...]:
+    """What keeps a rule from being used at all; empty if it applies."""
+    reasons = []
+    if which == "reference" and len(rule.pattern) > 1:
+        reasons.append("it is no single-op rule")
+    if mode not in rule.modes:
+        reasons.append(f"it is not for mode {mode}")
+    if rows[0] < rule.rows[0] or rows[1] > rule.rows[1]:
+        reasons.append(f"it is for rows {rule.rows[0]}-{rule.rows[1]}")
+    for key, values in rule.when:
+        if policy_value(policy, key) not in values:
+            reasons.append(f"it is for policy {key} = {' or '.join(values)}")
+    return tuple(reasons)
+
+
+class Matcher:
+    """The state of one matching: who owns each node."""
+
+    def __init__(self, tir: Tir) -> None:
+        self.tir = tir
+        self.graph: Graph = graph_of(tir)
+        self.owner: list[int | None] = [None] * len(tir.nodes)
+        self.chains: list[tuple[Rule, tuple[int, ...]]] = []  # members in the order of the pattern
+        self._crossing = [0] * (len(tir.nodes) + 1)  # how many groups have members on both sides of a place
+        self._fits: dict[
+            tuple[int, int], bool
+        ] = {}  # element and kind, by identity, -> does it take the nodes of that kind
+        kinds: dict[tuple[str, Facts], tuple[str, Facts]] = {}
+        self.kinds = [kinds.setdefault(kind, kind) for kind in ((n.op, facts_of(tir, n)) for n in tir.nodes)]
+
+    def run(
+        self, rules: tuple[Rule, ...], policy: Policy, mode: str, rows: tuple[int, int], which: Which
+    ) -> Iterator[Attempt]:
+        """Every rule that applies, by priority; whoever wants the groups alone goes through to the end."""
+        for rule in sorted(rules, key=lambda rule: (-rule.priority, rule.id)):
+            if not why_not(rule, policy, mode, rows, which):
+                yield from self.apply(rule)
+
+    def apply(self, rule: Rule) -> Iterator[Attempt]:
+        """Take every chain that the rule matches, in execution order of the anchors of its first op."""
+        for anchor in range(len(self.tir.nodes)):
+            if self.kinds[anchor][0] != rule.pattern[0].op:
+                continue
+            chain, refusal = self._grow(rule, anchor)
+            if refusal is None:
+                refusal = self._open_end(rule, chain) or self._way_back(chain)
+            if refusal is None:
+                for place in chain:
+                    self.owner[place] = len(self.chains)
+                self.chains.append((rule, chain))
+                for place in range(min(chain), max(chain)):
+                    self._crossing[place] += 1
+            yield Attempt(rule=rule, chain=chain, refusal=refusal)
+
+    def _grow(self, rule: Rule, anchor: int) -> tuple[tuple[int, ...], Refusal | None]:
+        refusal = self._against(rule, rule.pattern[0], (), anchor)
+        if refusal is not None:
+            return (anchor,), refusal
+        chain: tuple[int, ...] = (anchor,)
+        for element in rule.pattern[1:]:
+            tried = []
+            for place in self._near(element, chain):
+                refusal = self._against(rule, element, chain, place)
+                if refusal is None:
+                    chain = (*chain, place)
+                    break
+                tried.append(refusal)
+            else:
+                return chain, NoMember(element=element, tried=tuple(tried))
+        return chain, None
+
+    def _near(self, element: Element, chain: tuple[int, ...]) -> list[int]:
+        """Nodes that could be the next member, lowest first."""
+        nodes, readers = self.tir.nodes, self.graph.readers
+        if element.sibling:
+            own = nodes[chain[0]].inputs
+            return [p for p in readers[own[0]] if nodes[p].inputs == own] if own else []
+        return sorted({p for member in chain for edge in nodes[member].outputs for p in readers[edge]})
+
+    def _against(
+        self, rule: Rule, element: Element, chain: tuple[int, ...], place: int
+    ) -> Taken | Unfit | Apart | None:
+        """What keeps a node from being the next member."""
+        owner = self.owner[place]
+        if owner is not None:
+            return Taken(place=place, chain=owner)
+        if place in chain:
+            return Apart(place=place, why="it is a member already")
+        if not self._fit(element, place):
+            return Unfit(place=place, element=element)
+        if not chain:
+            return None
+        first, node = self.tir.nodes[chain[0]], self.tir.nodes[place]
+        if node.section != first.section:
+            return Apart(place=place, why=f"it runs in section {node.section}, {first.id} in {first.section}")
+        ours, theirs = dict(self.kinds[chain[0]][1]), dict(self.kinds[place][1])
+        unlike = [name for name in rule.same if ours.get(name) != theirs.get(name)]
+        return Apart(place=place, why=f"its {unlike[0]} is unlike that of {first.id}") if unlike else None
+
+    def _fit(self, element: Element, place: int) -> bool:
+        op, facts = kind = self.kinds[place]
+        key = (id(element), id(kind))
+        if key not in self._fits:
+            self._fits[key] = not misfits(element, op, facts)
+        return self._fits[key]
+
+    def _open_end(self, rule: Rule, chain: tuple[int, ...]) -> Escapes | None:
+        """Somebody else who reads what the chain does not write."""
+        for element, place in zip(rule.pattern[:-1], chain[:-1], strict=True):
+            if element.keep:
+                continue
+            for edge in self.tir.nodes[place].outputs:
+                if edge in self.graph.outputs:
+                    return Escapes(place=place, edge=edge, reader=None)
+                outside = next((p for p in self.graph.readers[edge] if p not in chain), None)
+                if outside is not None:
+                    return Escapes(place=place, edge=edge, reader=outside)
+        return None
+
+    def _way_back(self, chain: tuple[int, ...]) -> Returns | None:
+        """A path that leaves the chain and comes back, through nodes or through whole groups."""
+        if len(chain) == 1:
+            return None
+        last = max(chain)
+        while self._crossing[last]:  # past a place that no group crosses, no path comes back
+            last += 1
+        seen = set(chain)
+        todo = [p for member in chain for p in self.graph.after[member] if p not in seen]
+        while todo:
+            place = todo.pop()
+            if place in seen or place > last:
+                continue
+            owner = self.owner[place]
+            together = (place,) if owner is None else self.chains[owner][1]
+            seen.update(together)
+            for member in together:
+                following = self.graph.after[member]
+                if any(p in chain for p in following):
+                    return Returns(place=member)
+                todo += following
+        return None
