@@ -44,7 +44,7 @@ def test_the_demo_model_is_equal_over_rules_threads_and_chunks_at_1024_positions
 @pytest.mark.slow
 def test_a_wrong_bit_in_one_layer_of_the_demo_model_is_found(sides: Sides) -> None:
     """Row 100 of each step of 512 rows of 576 columns, in layer 17 of 30."""
-    other = replace(BASE, threads=1, chunk=512, rules="all")
+    other = replace(BASE, chunk=512)
     fault = fault_in("l17.attn.o", last_bit_flipped(100 * 576 + 333), lambda side: side == other)
     report = diff(request(other), replace(sides, alter=fault))
     assert not report.holds
