@@ -7,8 +7,8 @@ from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
 from circuit.emit.layout import ARRAYS, BOUNDED, PAGE, SCALARS, Input, Layout, Output, Room, Step
 from circuit.lower.ir import Kernel
-from circuit.plan.ir import PAGE as PLANNED_PAGE
 from circuit.plan.ir import Plan, StateAt, StepInput, Target, WeightAt
+from circuit.sigma.attention import PAGE as DEFINED_PAGE
 from circuit.sigma.attention import pages_of
 from circuit.tir.ir import State
 from circuit.uop.node import Param, toposort
@@ -16,7 +16,7 @@ from circuit.uop.node import Param, toposort
 
 def layout(plans: tuple[Plan, ...]) -> Layout:
     """What the executor must know of the plan set."""
-    assert PAGE == PLANNED_PAGE, f"pages of {PAGE} and of {PLANNED_PAGE} positions"
+    assert PAGE == DEFINED_PAGE, f"pages of {PAGE} and of {DEFINED_PAGE} positions"
     first = plans[0]
     for plan in plans:
         assert plan.weights == first.weights, f"{plan.mode} and {first.mode} read different weights"

@@ -103,8 +103,3 @@ class Plan:
     certificate: tuple[Axis, ...]
     parts: tuple[tuple[str, str], ...]
     digest: str
-
-
-PAGE = 64
-"""Positions in one page of a KV cache. A page of one state is `2 * heads * PAGE * head_dim` f32 words: keys as
-[head][head_dim][PAGE] (lanes over positions), then values as [head][PAGE][head_dim] (lanes over the head's width)."""

@@ -17,9 +17,9 @@ from circuit.sigma.op import OpKind, Room, Use, Values, Writes
 from circuit.uop.build import after, f32, index, logical_not, loop, reciprocal, reduce, stage, store, where
 from circuit.uop.math import exp2
 from circuit.uop.node import DType, Op, Storage, UOp
+from circuit.uop.orders import CHUNK
 
 PAGE = 64
-CHUNK = 256
 LOG2_E = math.log2(math.e)
 
 
