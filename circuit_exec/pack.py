@@ -14,10 +14,7 @@ from circuit_exec.pack_blocks import block_words
 
 Words = NDArray[np.uint32]
 _U32 = np.dtype("<u4")
-_U64 = np.dtype("<u8")
-# Eight nibbles, one a byte, move together: neighbours by 4 bits, then pairs by 8, then fours by 16.
-_STEPS = ((4, 0x00FF00FF00FF00FF), (8, 0x0000FFFF0000FFFF), (16, 0x00000000FFFFFFFF))
-_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
+_LOW, _HIGH, _FOUR = np.uint32(0x0F0F0F0F), np.uint32(0xF0F0F0F0), np.uint32(4)
 
 
 def pack_panels(rows: Bytes, format: str, k: int, panel: int) -> Words:
@@ -88,20 +85,20 @@ def _row_bytes(words: Words, format: str, k: int) -> Bytes:
 
 
 def _code_words(codes: Bytes) -> Words:
-    """Four words of eight codes from each 16 bytes: byte j holds code j low and code j + 16 high."""
-    eights = codes.view(_U64)
-    return np.concatenate([_together(eights & _NIBBLES), _together((eights >> np.uint64(4)) & _NIBBLES)], axis=-1)
+    """Four words of eight codes from each 16 bytes, whose byte j holds code j low and code j + 16 high.
 
-
-def _together(spread: NDArray[np.uint64]) -> Words:
-    for shift, mask in _STEPS:
-        spread = (spread | (spread >> np.uint64(shift))) & np.uint64(mask)
-    return spread.astype(_U32)
+    Byte b of word w holds code 8*w + b low and code 8*w + b + 4 high.
+    """
+    fours = codes.view(_U32)
+    first, second = fours[..., 0::2], fours[..., 1::2]
+    low = (first & _LOW) | ((second & _LOW) << _FOUR)
+    high = ((first >> _FOUR) & _LOW) | (second & _HIGH)
+    return np.concatenate([low, high], axis=-1)
 
 
 def _code_bytes(words: Words) -> Bytes:
     """The 16 bytes of a block from its four words of codes, written the slow way: it checks the fast one."""
-    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    shifts = np.array([0, 8, 16, 24, 4, 12, 20, 28], dtype=np.uint32)
     codes = ((words[..., None] >> shifts) & np.uint32(15)).astype(np.uint8).reshape(*words.shape[:-1], 32)
     return codes[..., :16] | (codes[..., 16:] << np.uint8(4))
 

@@ -25,9 +25,9 @@ def block_words(rows: Bytes, format: str) -> Words:
     codes = fields.codes(blocks, format)
     match format:
         case "iq4_nl":
-            parts = [fields.head(blocks, format), _packed(codes, 4)]
+            parts = [fields.head(blocks, format), _nibbles(codes)]
         case "mxfp4":
-            parts = [blocks[:, :1], _packed(codes, 4)]
+            parts = [blocks[:, :1], _nibbles(codes)]
         case "q5_0":
             parts = [fields.head(blocks, format), _with_plane(codes, 4, 1)]
         case "q5_1":
@@ -35,7 +35,7 @@ def block_words(rows: Bytes, format: str) -> Words:
         case "q2_k":
             parts = [fields.head(blocks, format), blocks[:, :16], _packed(codes, 2)]
         case "q4_k":
-            parts = [fields.head(blocks, format), _scale_pairs(blocks, format), _packed(codes, 4)]
+            parts = [fields.head(blocks, format), _scale_pairs(blocks, format), _nibbles(codes)]
         case "q5_k":
             parts = [fields.head(blocks, format), _scale_pairs(blocks, format), _with_plane(codes, 4, 1)]
         case "q3_k":
@@ -56,12 +56,29 @@ def _packed(codes: Bytes, width: int) -> Bytes:
     return codes
 
 
+def _nibbles(codes: Bytes) -> Bytes:
+    """Codes of 4 bits, eight a word: byte b holds code b low and code b + 4 high."""
+    eights = codes.reshape(len(codes), -1, 2, 4)
+    halves: Bytes = eights[:, :, 0] | (eights[:, :, 1] << np.uint8(4))
+    return halves.reshape(len(codes), -1)
+
+
+def _fifth_bits(bits: Bytes) -> Bytes:
+    """A word of the bits of 32 codes: bit i of byte b is that of code 4*i + b."""
+    return np.packbits(bits.reshape(len(bits), 8, 4), axis=1, bitorder="little").reshape(len(bits), 4)
+
+
 def _with_plane(codes: Bytes, low: int, high: int) -> Bytes:
-    """Of each 32 codes the words of their lowest bits and the words of their highest, the single plane first."""
+    """Of each 32 codes the words of their lowest bits and the words of their highest; a fifth bit stands first."""
     runs = codes.reshape(-1, 32)
-    parts = [_packed(runs & np.uint8((1 << low) - 1), low), _packed(runs >> np.uint8(low), high)]
-    if (low, high) == (4, 1):
-        parts.reverse()
+    lowest, highest = runs & np.uint8((1 << low) - 1), runs >> np.uint8(low)
+    match low, high:
+        case 4, 1:
+            parts = [_fifth_bits(highest), _nibbles(lowest)]
+        case 4, _:
+            parts = [_nibbles(lowest), _packed(highest, high)]
+        case _:
+            parts = [_packed(lowest, low), _packed(highest, high)]
     return np.concatenate(parts, axis=1).reshape(len(codes), -1)
 
 

@@ -11,6 +11,8 @@ from circuit.text import Source, problem_at, quoted, unquoted
 from circuit.tir.ir import Recipe, Weight
 
 ALIGN_BYTES = 64
+VERSION = 2
+"""Of the layouts: a file that was baked under another has another manifest, so it is never taken for this one."""
 
 _QUOTED = r'("(?:[^"\\]|\\.)*")'
 _WORD, _NUMBER, _DIMS = r"(\w+)", r"\d+", r"(\d+(?:x\d+)?)"
@@ -69,7 +71,7 @@ def build_manifest(weights: tuple[Weight, ...], panel: int, equal: tuple[tuple[s
 
 def manifest_text(manifest: Manifest) -> str:
     """The text form: one line a tensor. It reads back with `parse`."""
-    lines = [f"manifest 1 panel {manifest.panel} bytes {manifest.n_bytes}"]
+    lines = [f"manifest {VERSION} panel {manifest.panel} bytes {manifest.n_bytes}"]
     lines += [f"equal {quoted(a)} {quoted(b)}" for a, b in manifest.equal]
     for entry in manifest.entries:
         shape = "x".join(str(dim) for dim in entry.shape)
@@ -115,7 +117,7 @@ def _refused(source: Source, line: int, message: str) -> LoadError:
 
 
 def _panel(line: str) -> int:
-    found = re.fullmatch(r"manifest 1 panel ([1-9]\d*) bytes \d+", line)
+    found = re.fullmatch(rf"manifest {VERSION} panel ([1-9]\d*) bytes \d+", line)
     if found is None:
         raise ValueError(line)
     return int(found[1])

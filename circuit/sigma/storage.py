@@ -3,7 +3,10 @@
 A baked tensor is an array of little-endian u32 words. `vector`: a word is one f32. `panel`: outputs stand in panels
 of P, a panel's words are lane-interleaved (word of lane l at ... + l), and the words of a panel follow the inputs k
 in ascending order, so that a kernel whose lanes are outputs streams it. Scales stand beside the codes that they
-belong to. In the table, the words of a lane are in order, and fields count from the lowest bit on, in ascending k:
+belong to. In the table, the words of a lane are in order, and fields count from the lowest bit on, in ascending k, but
+for two: in a word of eight nibbles, byte b holds k = b low and k = b + 4 high, and in a word of 32 fifth bits, bit i of
+byte b is that of k = 4*i + b. So one mask takes the codes of four k in a row, as bytes in ascending k, out of a word.
+The nibbles of i4 are in ascending k.
 
 | format      | unit of k | words of a unit for one lane                                                | bytes/weight |
 |-------------|-----------|-----------------------------------------------------------------------------|--------------|
@@ -40,7 +43,18 @@ mantissa (no infinities), i4 is (code-zero)*scale.
 """
 
 from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
-from circuit.sigma.storage_codes import byte, decode_f8_e4m3, decode_f16, field, half, looked_up, odd, signed_byte
+from circuit.sigma.storage_codes import (
+    byte,
+    decode_f8_e4m3,
+    decode_f16,
+    field,
+    fifth_bit,
+    half,
+    looked_up,
+    nibble,
+    odd,
+    signed_byte,
+)
 from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
@@ -79,15 +93,15 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
         case "q8_0":
             return _f32(signed_byte(word(k % 64 // 4 + 1), k % 4)) * decode_f16(half(word(0), k // 32))
         case "q4_0":
-            return _f32(_i32(field(word(k % 64 // 8 + 1), k % 8, 4)) - 8) * decode_f16(half(word(0), k // 32))
+            return _f32(_i32(nibble(word(k % 64 // 8 + 1), k)) - 8) * decode_f16(half(word(0), k // 32))
         case "iq4_nl":
-            code = field(word(k % 64 // 8 + 1), k % 8, 4)
+            code = nibble(word(k % 64 // 8 + 1), k)
             return _f32(looked_up(code, IQ4_NL_VALUES)) * decode_f16(half(word(0), k // 32))
         case "mxfp4":
-            code = field(word(k % 128 // 8 + 1), k % 8, 4)
+            code = nibble(word(k % 128 // 8 + 1), k)
             return _f32(looked_up(code, MXFP4_VALUES)) * _half_of_e8m0(byte(word(0), k // 32 % 4))
         case "q4_1":
-            return mulacc(_f32(field(word(k % 32 // 8 + 1), k % 8, 4)), _low(word(0)), _high(word(0)))
+            return mulacc(_f32(nibble(word(k % 32 // 8 + 1), k)), _low(word(0)), _high(word(0)))
         case "q5_0":
             at = k % 64 // 32 * 5 + 1
             code = _five_bits(word(at + k % 32 // 8 + 1), word(at), k)
@@ -99,7 +113,7 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
             code, scales = field(word(k % 256 // 16 + 5), k % 16, 2), byte(word(k % 256 // 64 + 1), k // 16 % 4)
             return _affine(word(0), code, scales % 16, scales // 16)
         case "q4_k":
-            code, scales = field(word(k % 256 // 8 + 5), k % 8, 4), half(word(k % 256 // 64 + 1), k // 32)
+            code, scales = nibble(word(k % 256 // 8 + 5), k), half(word(k % 256 // 64 + 1), k // 32)
             return _affine(word(0), code, scales % 256, scales // 256)
         case "q5_k":
             at = k % 256 // 32 * 5 + 5
@@ -111,7 +125,7 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
             return _symmetric(word(0), signed_byte(word(k % 256 // 64 + 1), k // 16 % 4), _i32(code) - 4)
         case "q6_k":
             at = k % 256 // 32 * 6 + 5
-            code = field(word(at + k % 32 // 8), k % 8, 4) + field(word(at + k % 32 // 16 + 4), k % 16, 2) * 16
+            code = nibble(word(at + k % 32 // 8), k) + field(word(at + k % 32 // 16 + 4), k % 16, 2) * 16
             return _symmetric(word(0), signed_byte(word(k % 256 // 64 + 1), k // 16 % 4), _i32(code) - 32)
         case "f8_e4m3":
             return decode_f8_e4m3(byte(word(k % 128 // 4 + 1), k % 4)) * bitcast(word(0), DType.F32)
@@ -123,7 +137,7 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
 
 
 def _five_bits(nibbles: UOp, bits: UOp, k: UOp) -> UOp:
-    return field(nibbles, k % 8, 4) + field(bits, k % 32, 1) * 16
+    return nibble(nibbles, k) + fifth_bit(bits, k) * 16
 
 
 def _symmetric(head: UOp, scale: UOp, code: UOp) -> UOp:

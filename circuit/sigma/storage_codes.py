@@ -49,6 +49,20 @@ def field(word: UOp, place: UOp, width: int) -> UOp:
     return shr(shl(own, cast(inner * -width + (GROUP - 1) * width, DType.U32)), 32 - width)
 
 
+def nibble(word: UOp, k: UOp) -> UOp:
+    """The code of input k in a word of eight: byte b holds input b in its low half and input b + 4 in its high half.
+
+    So the low halves of the four bytes are the codes of four inputs in a row, and so are the high halves.
+    """
+    return field(word, k % 4 * 2 + k % 8 // 4, 4)
+
+
+def fifth_bit(word: UOp, k: UOp) -> UOp:
+    """The bit of input k in a word of 32: bit i of byte b is that of input 4*i + b."""
+    own = shl(word, cast(k % 32 // 8 * -2 + 6, DType.U32))  # what eight inputs share
+    return shr(shl(own, cast(k % 4 * -8 + k % 8 // 4 * -1 + 25, DType.U32)), 31)
+
+
 def signed_byte(word: UOp, place: UOp) -> UOp:
     """Byte `place` of a u32, 0 the lowest, as an i32 of -128 to 127."""
     return shr(cast(shl(word, cast(-8 * place + 24, DType.U32)), DType.I32), 24)

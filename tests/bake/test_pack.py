@@ -63,6 +63,11 @@ def test_each_value_is_in_the_word_that_the_layout_names(format: str) -> None:
             assert word_value(words, format, k, panel, j, i) == values[j, i], (j, i)
 
 
+def nibble_at(i: int) -> int:
+    """The lowest bit of input i in its word: bytes in ascending order, four inputs low, the next four high."""
+    return 8 * (i % 4) + 4 * (i // 4 % 2)
+
+
 def word_value(words: Words, format: str, k: int, panel: int, j: int, i: int) -> float:
     """The value of output j at input i by the formulas of circuit/bake/layout.py, scales left out."""
     p, lane, blocks, b = j // panel, j % panel, k // 32, i // 32
@@ -79,10 +84,10 @@ def word_value(words: Words, format: str, k: int, panel: int, j: int, i: int) ->
         case "q4_0":
             base = (p * -(-blocks // 2) + b // 2) * 9 * panel
             word = int(words[base + panel + ((b % 2) * 4 + (i % 32) // 8) * panel + lane])
-            return (word >> (4 * (i % 8)) & 15) - 8
+            return (word >> nibble_at(i) & 15) - 8
         case _:
             base = (p * blocks + b) * 5 * panel
-            return int(words[base + panel + ((i % 32) // 8) * panel + lane]) >> (4 * (i % 8)) & 15
+            return int(words[base + panel + ((i % 32) // 8) * panel + lane]) >> nibble_at(i) & 15
 
 
 @pytest.mark.parametrize(("format", "per_pair"), [("q8_0", 17), ("q4_0", 9)])
