@@ -14,6 +14,7 @@ from circuit.load.json_text import read_json
 from circuit.load.ledger import Entry, Ledger
 from circuit.load.precision import Quantization
 from circuit.load.quantization import read_quantization
+from circuit.load.quantization_nodes import quantization_uses
 from circuit.load.resolve import FLOATS, ignored, place_of, resolve
 from circuit.load.rope import attention_scale, frequencies
 from circuit.load.source import Document, Plain, line_of, path_text
@@ -234,7 +235,8 @@ def _facts(reading: Reading, values: Mapping[str, Value], layers: tuple[str, ...
 def _ledger(reading: Reading, library: Library, facts: Facts) -> Ledger:
     config_map = reading.config_map
     off = frozenset(name for name, value in facts.dims if value == 0)
-    uses = fact_uses(load_circuit(library, config_map.arch), off)
+    circuit = load_circuit(library, config_map.arch)
+    uses = fact_uses(circuit, off) | quantization_uses(circuit, facts)
     entries = []
     for entry in reading.entries:
         nodes = dict.fromkeys(use for fact in entry.became for name in _becomes(fact) for use in uses.get(name, ()))

@@ -19,21 +19,14 @@ from circuit.load.quantization_keys import (
     HF_QUANT_INNER,
     MODELOPT,
     WEIGHTS,
-    Rule,
-    Table,
 )
-from circuit.load.source import Document, Path, Plain, line_of, path_text
+from circuit.load.quantization_scope import GROUPS, Refused, Scope, value_at
+from circuit.load.source import Document, Path, Plain, path_text
 from circuit.text import listed
 
 METHODS = ("fp8", "compressed-tensors", "modelopt", "awq", "gptq")
-GROUPS = (32, 64, 128)
-_FLOATS = "use the checkpoint with float weights, or a GGUF file"
 _INPUT_SCALE = "a scale of activations, which are not quantized"
 _CACHE_SCALE = "a scale of a quantized cache; the cache's format is a policy of the run"
-
-
-class _Refused(Exception):
-    """The declaration cannot be used; the reading has the problem."""
 
 
 def read_quantization(
@@ -59,7 +52,7 @@ def read_quantization(
 
 
 def _of_config(reading: Reading, document: Document, path: Path, words: Mapping[str, str]) -> Quantization | None:
-    value = _at(document, path)
+    value = value_at(document, path)
     if not isinstance(value, dict):
         reading.refuse(document, path, f"`{path_text(path)}` is {value_text(value)}", "write an object or null")
         return None
@@ -75,146 +68,27 @@ def _of_config(reading: Reading, document: Document, path: Path, words: Mapping[
         reading.refuse(document, (*path, "quant_method"), f"`{name}` {said}", fix)
         return None
     try:
-        return read(_Scope(reading, document, path, words))
-    except _Refused:
+        return read(Scope(reading, document, path, words))
+    except Refused:
         return None
 
 
-class _Scope:
-    """An object of the document that is being read; what is wrong goes to the reading."""
-
-    def __init__(
-        self, reading: Reading, document: Document, path: Path, words: Mapping[str, str] | None = None
-    ) -> None:
-        self.reading, self.document, self.path, self.words = reading, document, path, words or {}
-
-    def used(self, table: Table, needed: tuple[str, ...] = ()) -> dict[str, Plain]:
-        """The values of the keys that count; every other key is noted or refused. Null counts as absent."""
-        value = _at(self.document, self.path)
-        assert isinstance(value, dict)
-        found: dict[str, Plain] = {}
-        wrong = len(self.reading.problems)
-        for name, item in value.items():
-            at = (*self.path, name)
-            rule = None if name in self.words.values() else table.get(self.words.get(name, name))
-            if rule is None:
-                message = f"unknown key `{path_text(at)}` of a quantization config"
-                self.reading.refuse(self.document, at, message, f"remove it if it changes nothing; {_FLOATS}")
-            elif item is None:
-                self.reading.note(self.document, at, item, "ignore", "null counts as absent")
-            else:
-                self._key(at, item, rule, found)
-        for name in needed:
-            if value.get(name) is None:
-                message = f"`{path_text((*self.path, name))}` is missing"
-                self.reading.refuse(self.document, self.path, message, "use a checkpoint whose config is complete")
-        if len(self.reading.problems) > wrong:
-            raise _Refused
-        return found
-
-    def _key(self, at: Path, item: Plain, rule: Rule, found: dict[str, Plain]) -> None:
-        match rule.kind:
-            case "ignore":
-                self.reading.note(self.document, at, item, "ignore", rule.why)
-            case "use":
-                name = str(at[-1])
-                found[self.words.get(name, name)] = item
-                self.reading.note(self.document, at, item, "param", rule.why, ("quantization",))
-            case "require" if item in rule.values and isinstance(item, bool) == isinstance(rule.values[0], bool):
-                self.reading.note(self.document, at, item, "require", rule.why)
-            case "require":
-                wanted = " or ".join(value_text(value) for value in rule.values)
-                message = f"`{path_text(at)}` is {value_text(item)}; only {wanted} is supported: {rule.why}"
-                self.reading.refuse(self.document, at, message, _FLOATS)
-
-    def inner(self, *names: str | int) -> "_Scope":
-        """An object inside."""
-        scope = _Scope(self.reading, self.document, (*self.path, *names))
-        if not isinstance(_at(self.document, scope.path), dict):
-            scope.refuse((), "an object")
-        return scope
-
-    def refuse(self, names: Path, wanted: str) -> None:
-        """Stops: the value at `names` is not what it must be."""
-        at = (*self.path, *names)
-        value = _at(self.document, at)
-        said = "is missing" if value is None else f"is {value_text(value)}"
-        message = f"`{path_text(at)}` {said}; {wanted} is supported"
-        self.reading.refuse(self.document, at, message, _FLOATS)
-        raise _Refused
-
-    def number(self, found: Mapping[str, Plain], name: str) -> int:
-        value = found.get(name)
-        if not isinstance(value, int) or isinstance(value, bool):
-            self.refuse((name,), "an integer")
-            raise AssertionError
-        return value
-
-    def switch(self, found: Mapping[str, Plain], name: str) -> bool:
-        value = found.get(name)
-        if not isinstance(value, bool):
-            self.refuse((name,), "true or false")
-            raise AssertionError
-        return value
-
-    def names(self, found: Mapping[str, Plain], name: str) -> tuple[str, ...]:
-        """A list of names; none where it is absent."""
-        value = found.get(name, [])
-        texts = [item for item in value if isinstance(item, str)] if isinstance(value, list) else None
-        if texts is None or not isinstance(value, list) or len(texts) != len(value):
-            self.refuse((name,), "a list of names")
-            raise AssertionError
-        return tuple(texts)
-
-    def group(self, found: Mapping[str, Plain], name: str) -> int | None:
-        """Inputs that share a scale; None where -1 says all of them."""
-        size = self.number(found, name)
-        if size != -1 and size not in GROUPS:
-            self.refuse((name,), f"-1 or one of {listed(map(str, GROUPS))}")
-        return None if size == -1 else size
-
-    def made(
-        self,
-        precision: Precision,
-        skipped: tuple[Pattern, ...],
-        skip_key: str,
-        head: bool,
-        targets: tuple[Pattern, ...] = (),
-        unread: tuple[tuple[str, str], ...] = (),
-    ) -> Quantization:
-        return Quantization(
-            source=self.document.source,
-            line=line_of(self.document, self.path),
-            said=path_text(self.path) or "quantization",
-            precision=precision,
-            head=head,
-            targets=targets,
-            skipped=skipped,
-            skip_key=path_text((*self.path, skip_key)),
-            unread=unread,
-        )
-
-
-def _fp8(scope: _Scope) -> Quantization:
+def _fp8(scope: Scope) -> Quantization:
     found = scope.used(FP8)
     rows, columns = None, None
     if "weight_block_size" in found:
         rows, columns = _block(scope, found["weight_block_size"], ("weight_block_size",))
-    names = ("modules_to_not_convert", "ignored_layers")
-    given = [name for name in names if name in found]
-    if len(given) == 2 and scope.names(found, names[0]) != scope.names(found, names[1]):
-        scope.refuse((names[1],), f"the list of `{names[0]}`, or one of the two keys,")
-    skip_key = given[0] if given else names[0]
+    skip_key = _one_list(scope, found, "modules_to_not_convert", "ignored_layers")
     precision = _codes_of_8_bits(("weight_scale_inv",) if columns else ("weight_scale_inv", "weight_scale"))
     unread = tuple((part, _INPUT_SCALE) for part in ("activation_scale", "input_scale"))
     unread += tuple((part, _CACHE_SCALE) for part in ("k_scale", "v_scale"))
     skipped = _patterns(scope.names(found, skip_key), "segments")
     return scope.made(
-        replace(precision, rows=rows, columns=columns), skipped, skip_key, head=bool(given), unread=unread
+        replace(precision, rows=rows, columns=columns), skipped, skip_key, head=skip_key in found, unread=unread
     )
 
 
-def _compressed(scope: _Scope) -> Quantization:
+def _compressed(scope: Scope) -> Quantization:
     found = scope.used(COMPRESSED, ("format", "config_groups"))
     groups = found.get("config_groups")
     if not isinstance(groups, dict) or len(groups) != 1:
@@ -250,6 +124,7 @@ def _compressed(scope: _Scope) -> Quantization:
             columns=columns,
             zero=8 if symmetric else 0,
         )
+    _check_shares(weights, of_weights)
     unread = (
         ("weight_shape", "the shape, which the config gives"),
         ("input_scale", _INPUT_SCALE),
@@ -266,7 +141,19 @@ def _compressed(scope: _Scope) -> Quantization:
     return scope.made(precision, skipped, "ignore", head=True, targets=targets, unread=unread)
 
 
-def _of_strategy(weights: _Scope, found: Mapping[str, Plain]) -> Precision:
+def _check_shares(weights: Scope, found: Mapping[str, Plain]) -> None:
+    """Sizes stand beside the strategy that has them, as compressed-tensors requires: a size that no value depended on
+    would be a key that is claimed as used and changes nothing."""
+    strategy = found.get("strategy")
+    if strategy == "group" and found.get("group_size") == -1:
+        weights.refuse(("group_size",), f"with `strategy` = group one of {listed(map(str, GROUPS))}")
+    if strategy != "group" and found.get("group_size", -1) != -1:
+        weights.refuse(("group_size",), f"with `strategy` = {value_text(strategy)} only null or -1")
+    if strategy != "block" and "block_structure" in found:
+        weights.refuse(("block_structure",), f"with `strategy` = {value_text(strategy)} only null")
+
+
+def _of_strategy(weights: Scope, found: Mapping[str, Plain]) -> Precision:
     precision = _codes_of_8_bits(("weight_scale",))
     match found.get("strategy"):
         case "tensor":
@@ -281,22 +168,29 @@ def _of_strategy(weights: _Scope, found: Mapping[str, Plain]) -> Precision:
             raise AssertionError
 
 
-def _modelopt(scope: _Scope) -> Quantization:
+def _modelopt(scope: Scope) -> Quantization:
     found = scope.used(MODELOPT)
-    return _modelopt_fp8(scope, found, "ignore" if "ignore" in found else "exclude_modules")
+    return _modelopt_fp8(scope, found, _one_list(scope, found, "exclude_modules", "ignore"))
 
 
 def _of_own_file(reading: Reading, document: Document) -> Quantization | None:
-    scope = _Scope(reading, document, ())
+    scope = Scope(reading, document, ())
     try:
         scope.used(HF_QUANT, ("quantization",))
         inner = scope.inner("quantization")
         return _modelopt_fp8(inner, inner.used(HF_QUANT_INNER), "exclude_modules")
-    except _Refused:
+    except Refused:
         return None
 
 
-def _modelopt_fp8(scope: _Scope, found: Mapping[str, Plain], skip_key: str) -> Quantization:
+def _one_list(scope: Scope, found: Mapping[str, Plain], first: str, second: str) -> str:
+    """Which of two spellings of one list the object has, the first where it has none; both must say the same."""
+    if first in found and second in found and scope.names(found, first) != scope.names(found, second):
+        scope.refuse((second,), f"the list of `{first}`, or one of the two keys,")
+    return second if second in found and first not in found else first
+
+
+def _modelopt_fp8(scope: Scope, found: Mapping[str, Plain], skip_key: str) -> Quantization:
     if found.get("quant_algo") != "FP8":
         scope.refuse(("quant_algo",), '"FP8"')
     unread = (("input_scale", _INPUT_SCALE), ("k_scale", _CACHE_SCALE), ("v_scale", _CACHE_SCALE))
@@ -304,7 +198,7 @@ def _modelopt_fp8(scope: _Scope, found: Mapping[str, Plain], skip_key: str) -> Q
     return scope.made(_codes_of_8_bits(("weight_scale",)), skipped, skip_key, head=True, unread=unread)
 
 
-def _awq(scope: _Scope) -> Quantization:
+def _awq(scope: Scope) -> Quantization:
     found = scope.used(AWQ, ("bits", "group_size", "version", "zero_point"))
     version = found.get("version")
     if not isinstance(version, str) or version.lower() != "gemm":
@@ -319,11 +213,15 @@ def _awq(scope: _Scope) -> Quantization:
         columns=scope.group(found, "group_size"),
         zero=0,
     )
+    if found.get("q_group_size", found["group_size"]) != found["group_size"]:
+        scope.refuse(
+            ("q_group_size",), f"the {value_text(found['group_size'])} of `group_size`, or one of the two keys,"
+        )
     skipped = _patterns(scope.names(found, "modules_to_not_convert"), "segments")
     return scope.made(precision, skipped, "modules_to_not_convert", head=False)
 
 
-def _gptq(scope: _Scope) -> Quantization:
+def _gptq(scope: Scope) -> Quantization:
     found = scope.used(GPTQ, ("bits", "group_size", "desc_act", "sym"))
     version = found.get("checkpoint_format", "gptq")
     if version not in ("gptq", "gptq_v2"):
@@ -351,7 +249,7 @@ def _codes_of_8_bits(scales: tuple[str, ...]) -> Precision:
     )
 
 
-def _block(scope: _Scope, value: Plain, names: Path) -> tuple[int, int]:
+def _block(scope: Scope, value: Plain, names: Path) -> tuple[int, int]:
     sizes = [n for n in value if isinstance(n, int) and not isinstance(n, bool)] if isinstance(value, list) else []
     if (
         not isinstance(value, list)
@@ -376,7 +274,7 @@ def _patterns(names: tuple[str, ...], plain: str) -> tuple[Pattern, ...]:
     return tuple(found)
 
 
-def _check_regexes(scope: _Scope, patterns: tuple[Pattern, ...]) -> None:
+def _check_regexes(scope: Scope, patterns: tuple[Pattern, ...]) -> None:
     for pattern in patterns:
         if pattern.kind == "regex":
             try:
@@ -384,11 +282,4 @@ def _check_regexes(scope: _Scope, patterns: tuple[Pattern, ...]) -> None:
             except re.error as error:
                 message = f"`re:{pattern.text}` is no regular expression"
                 scope.reading.refuse(scope.document, scope.path, message, "correct it")
-                raise _Refused from error
-
-
-def _at(document: Document, path: Path) -> Plain:
-    value: Plain = document.data
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) and isinstance(part, str) else None
-    return value
+                raise Refused from error

@@ -9,11 +9,12 @@ from circuit.load.source import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The class of a key."""
+    """The class of a key. `decides` says what a used key does: a fact of the ledger."""
 
-    kind: Literal["use", "require", "ignore"]
+    kind: Literal["use", "object", "require", "ignore"]
     why: str = ""
     values: tuple[Plain, ...] = ()
+    decides: str = ""
 
 
 Table = Mapping[str, Rule]
@@ -27,7 +28,16 @@ def _required(why: str, *values: Plain) -> Rule:
     return Rule(kind="require", why=why, values=values)
 
 
-_USE = Rule(kind="use")
+STORED = "quantization"
+"""How the projections are stored that are not left out."""
+LEFT_OUT = "quantization.left_out"
+"""Which projections are left out."""
+OF_HEAD = "quantization.head"
+"""Whether the head is stored as the other projections are."""
+
+_USE = Rule(kind="use", decides=STORED)
+_LIST = Rule(kind="use", decides=LEFT_OUT)
+_OBJECT = Rule(kind="object")
 _ACTIVATIONS = "activations are not quantized, whatever scales the file has; that is a policy of the run"
 _CACHE = "the cache's format is a policy of the run; scales in the file are not read"
 _PROGRAM = "about how another program quantized or runs the model"
@@ -35,8 +45,8 @@ _PROGRAM = "about how another program quantized or runs the model"
 FP8: Table = {
     "quant_method": _USE,
     "weight_block_size": _USE,
-    "modules_to_not_convert": _USE,
-    "ignored_layers": _USE,
+    "modules_to_not_convert": _LIST,
+    "ignored_layers": _LIST,
     "fmt": _required("codes have 4 bits of exponent and 3 of mantissa", "e4m3", "float8_e4m3fn", "float8_e4m3"),
     **_ignored("scales are read as they are stored, powers of two or not", "scale_fmt"),
     **_ignored(_ACTIVATIONS, "activation_scheme"),
@@ -46,8 +56,8 @@ FP8: Table = {
 COMPRESSED: Table = {
     "quant_method": _USE,
     "format": _USE,
-    "config_groups": _USE,
-    "ignore": _USE,
+    "config_groups": _OBJECT,
+    "ignore": _LIST,
     "quantization_status": _required("weights are stored as codes", "compressed"),
     "sparsity_config": _required("no weight is left out of the tensors", {}),
     "transform_config": _required("no projection is turned before it is stored", {}),
@@ -57,7 +67,7 @@ COMPRESSED: Table = {
 GROUP: Table = {
     "targets": _USE,
     "format": _USE,
-    "weights": _USE,
+    "weights": _OBJECT,
     **_ignored(_ACTIVATIONS, "input_activations", "output_activations"),
 }
 WEIGHTS: Table = {
@@ -75,16 +85,16 @@ WEIGHTS: Table = {
 MODELOPT: Table = {
     "quant_method": _USE,
     "quant_algo": _USE,
-    "ignore": _USE,
-    "exclude_modules": _USE,
+    "ignore": _LIST,
+    "exclude_modules": _LIST,
     **_ignored("`quant_algo` says the same", "config_groups"),
     **_ignored(_CACHE, "kv_cache_scheme", "kv_cache_quant_algo"),
     **_ignored(_PROGRAM, "producer"),
 }
-HF_QUANT: Table = {"quantization": _USE, **_ignored(_PROGRAM, "producer")}
+HF_QUANT: Table = {"quantization": _OBJECT, **_ignored(_PROGRAM, "producer")}
 HF_QUANT_INNER: Table = {
     "quant_algo": _USE,
-    "exclude_modules": _USE,
+    "exclude_modules": _LIST,
     **_ignored(_CACHE, "kv_cache_quant_algo"),
 }
 AWQ: Table = {
@@ -92,11 +102,11 @@ AWQ: Table = {
     "bits": _required("codes have 4 bits", 4),
     "group_size": _USE,
     "version": _USE,
-    "modules_to_not_convert": _USE,
+    "modules_to_not_convert": _LIST,
+    "w_bit": _required("codes have 4 bits", 4),
+    "q_group_size": _USE,
     "zero_point": _required("zeros are stored", True),
-    **_ignored(
-        _PROGRAM, "backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse", "w_bit", "q_group_size"
-    ),
+    **_ignored(_PROGRAM, "backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse"),
 }
 GPTQ: Table = {
     "quant_method": _USE,
@@ -104,7 +114,7 @@ GPTQ: Table = {
     "group_size": _USE,
     "sym": _USE,
     "checkpoint_format": _USE,
-    "head": _USE,  # under the name that the model's config map gives
+    "head": Rule(kind="use", decides=OF_HEAD),  # under the name that the model's config map gives
     "desc_act": _required("inputs stand in the order of their groups", False),
     "is_marlin_format": _required("codes are packed as GPTQ packs them", False),
     "pack_dtype": _required("eight codes a word", "int32"),

@@ -116,6 +116,24 @@ def test_the_head_is_quantized_only_where_the_method_says_so() -> None:
     assert heads == [False, True, False, False, True, True]
 
 
+def test_the_ledger_says_at_which_nodes_a_key_of_a_quantization_config_is_used() -> None:
+    projections = ("attn.q", "attn.k", "attn.v", "attn.o", "mlp.gate", "mlp.up", "mlp.down")
+
+    def nodes(config: Object, key: str) -> tuple[str, ...]:
+        ledger = mapped(case("llama", quantization_config=config, tie_word_embeddings=False))[1]
+        (found,) = [e.nodes for e in ledger.entries if e.key == f"quantization_config.{key}" and e.line is not None]
+        return found
+
+    assert nodes(FP8, "weight_block_size") == projections
+    one_layer: Object = FP8 | {"modules_to_not_convert": ["lm_head", "model.layers.0.mlp.up_proj"]}
+    assert nodes(one_layer, "weight_block_size") == projections
+    assert nodes(one_layer, "modules_to_not_convert") == ("mlp.up", "head.logits")
+    assert "mlp.up" not in nodes(FP8 | {"ignored_layers": ["mlp.up_proj"]}, "quant_method")
+    assert nodes(GPTQ | {"lm_head": True}, "lm_head") == ("head.logits",)
+    assert nodes(GPTQ | {"lm_head": True}, "bits") == ()  # a required value decides nothing
+    assert nodes(GPTQ | {"lm_head": True}, "group_size") == (*projections, "head.logits")
+
+
 def test_every_key_is_in_the_ledger_with_what_became_of_it() -> None:
     ledger = mapped(case("llama", quantization_config=FP8 | {"scale_fmt": "ue8m0"}))[1]
     of = {e.key: (e.kind, e.became, e.why) for e in ledger.entries if e.key.startswith("quantization_config")}
@@ -172,6 +190,29 @@ def test_every_key_is_in_the_ledger_with_what_became_of_it() -> None:
         (
             compressed("float-quantized", num_bits=8, type="float", strategy="channel", symmetric=False),
             "`quantization_config.config_groups.group_0.weights.symmetric` is false; true is supported",
+        ),
+        (
+            compressed(strategy="channel"),
+            '`quantization_config.config_groups.group_0.weights.group_size` is 128; with `strategy` = "channel" only '
+            "null or -1 is supported",
+        ),
+        (
+            compressed(group_size=-1),
+            "`quantization_config.config_groups.group_0.weights.group_size` is -1; with `strategy` = group one of 32, "
+            "64, 128 is supported",
+        ),
+        (
+            compressed(block_structure=[128, 128]),
+            "`quantization_config.config_groups.group_0.weights.block_structure` is [128, 128]; with `strategy` = "
+            '"group" only null is supported',
+        ),
+        (
+            AWQ | {"q_group_size": 64},
+            "`quantization_config.q_group_size` is 64; the 128 of `group_size`, or one of the two keys, is supported",
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["a"], "exclude_modules": ["b"]},
+            '`quantization_config.ignore` is ["a"]; the list of `exclude_modules`, or one of the two keys, is',
         ),
         (
             {"quant_method": "modelopt", "quant_algo": "NVFP4"},
