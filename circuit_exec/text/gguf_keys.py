@@ -10,6 +10,7 @@ T = TypeVar("T", int, float)
 Value = bool | int | float | str
 Read = Callable[[str], Value | tuple[Value, ...] | None]
 
+NAME = "general.name"
 MODEL = "tokenizer.ggml.model"
 PRE = "tokenizer.ggml.pre"
 TOKENS = "tokenizer.ggml.tokens"

@@ -29,6 +29,7 @@ MATCHED = (UNKNOWN, CONTROL, USER_DEFINED)
 def tokenizer_of_gguf(keys: Keys) -> Tokenizer:
     """The tokenizer that the file's metadata describes, or LoadError with the key that cannot be understood."""
     gguf.check_names(keys)
+    _check_control_tokens(keys)
     match gguf.text(keys, gguf.MODEL):
         case None:
             refuse(keys, f"key {gguf.MODEL} is missing", "convert the model again, with its tokenizer")
@@ -42,6 +43,17 @@ def tokenizer_of_gguf(keys: Keys) -> Tokenizer:
                 f'key {gguf.MODEL}: is "{other}"; known are gpt2, llama',
                 "use a model with one of these tokenizers",
             )
+
+
+def _check_control_tokens(keys: Keys) -> None:
+    """Control tokens of Phi-3 drop the spaces behind them; no key says so, and llama.cpp goes by the model's name."""
+    name = gguf.text(keys, gguf.NAME)
+    if name is not None and any(part in name.lower() for part in ("phi-3", "phi3")):
+        refuse(
+            keys,
+            f'key {gguf.NAME}: is "{name}", whose control tokens drop the spaces behind them, which no key says',
+            "use the model's folder with a tokenizer.json",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

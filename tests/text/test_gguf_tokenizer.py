@@ -165,12 +165,12 @@ Change = Value | tuple[Value, ...] | None
             " is missing, so how digits and spaces are split is unknown",
             "convert the model again, or",
         ),
-        (PLAIN, "pre", "smolm", ': is "smolm"; known are a.x-4.0, chatglm-bpe,', "use a model with one of these, or"),
+        (PLAIN, "pre", "smolm", ': is "smolm"; known are a.x-4.0, bailingmoe,', "use a model with one of these, or"),
         (
             PLAIN,
             "pre",
-            "default",
-            ': is "default"; known are a.x-4.0, chatglm-bpe,',
+            "kimi-k2",
+            ': is "kimi-k2"; known are a.x-4.0, bailingmoe,',
             "use a model with one of these, or",
         ),
         (PLAIN, "tokens", None, " is missing", "convert the model again, with its tokenizer"),
@@ -292,3 +292,12 @@ def _tuple(metadata: Metadata, key: str) -> tuple[Value, ...]:
     value = metadata[key]
     assert isinstance(value, tuple)
     return value
+
+
+@pytest.mark.parametrize("name", ["Phi-3-mini-4k-instruct", "llamafied phi3"])
+def test_a_model_whose_control_tokens_drop_spaces_by_its_name_is_refused(name: str) -> None:
+    assert gguf_error(SPM | {"general.name": name}) == (
+        f'error: key general.name: is "{name}", whose control tokens drop the spaces behind them, which no key '
+        "says\n --> model.gguf\n  = fix: use the model's folder with a tokenizer.json"
+    )
+    assert from_gguf(SPM | {"general.name": "Mistral 7B"}).n_tokens

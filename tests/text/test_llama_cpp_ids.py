@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,52 +12,66 @@ from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.fetch import find_model
 from circuit_exec.text.load import load_tokenizer
+from circuit_exec.text.pretokenizers import PRE_TOKENIZERS
 from circuit_exec.text.tokenizer import Tokenizer, encode
+from tests.fixtures.llama_cpp import texts
 from tests.text.vocabularies import Metadata, from_gguf
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "llama_cpp"
-NAMES = (
-    "gpt2 smollm",
-    "gpt2 gpt-2",
-    "gpt2 llama-bpe",
-    "gpt2 smaug-bpe",
-    "gpt2 qwen2",
-    "llama words",
-    "llama phrases",
-    "llama no_prefix",
-)
 
 
-def check(tokenizer: Tokenizer, texts: list[str], expected: list[list[int]]) -> None:
-    assert len(texts) == len(expected) > 0
+def check(tokenizer: Tokenizer, asked: list[str], expected: list[list[int]]) -> None:
+    assert len(asked) == len(expected) > 0
     wrong = [
-        (text, ids, got) for text, ids in zip(texts, expected, strict=True) if (got := encode(tokenizer, text)) != ids
+        (text, ids, got) for text, ids in zip(asked, expected, strict=True) if (got := encode(tokenizer, text)) != ids
     ]
-    assert not wrong, f"{len(wrong)} of {len(texts)} texts differ, first {wrong[0]}"
+    assert not wrong, f"{len(wrong)} of {len(asked)} texts differ, first {wrong[0]}"
 
 
-@pytest.fixture(scope="module")
-def small() -> dict[str, object]:
-    fixture = json.loads(gzip.decompress((FIXTURES / "small.json.gz").read_bytes()))
-    assert isinstance(fixture, dict)
+def small() -> dict[str, Any]:
+    fixture: dict[str, Any] = json.loads(gzip.decompress((FIXTURES / "small.json.gz").read_bytes()))
     return fixture
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_ids_of_small_vocabularies_equal_those_of_llama_cpp(small: dict[str, object], name: str) -> None:
-    cases, texts = small["cases"], small["texts"]
-    assert isinstance(cases, list)
-    assert isinstance(texts, list)
-    assert [case["name"] for case in cases] == list(NAMES)
-    case = cases[NAMES.index(name)]
-    check(from_gguf(_metadata(case["metadata"])), texts, case["ids"])
+SMALL = small()
+"""Vocabularies, and for each case four digits of the hash of the ids of every text."""
+BYTE_LEVEL = [name.removeprefix("gpt2 ") for name in SMALL["checks"] if name.startswith("gpt2 ")]
+PIECES = [name.removeprefix("llama ") for name in SMALL["checks"] if name.startswith("llama ")]
 
 
-def test_the_pre_tokenizers_give_different_ids_so_that_a_mix_up_is_seen(small: dict[str, object]) -> None:
-    cases = small["cases"]
-    assert isinstance(cases, list)
-    ids = {case["name"]: json.dumps(case["ids"]) for case in cases if case["name"].startswith("gpt2")}
-    assert len(set(ids.values())) == len(ids) == 5
+@pytest.fixture(scope="module")
+def asked() -> list[str]:
+    found = texts.texts(3000) + texts.mixtures(1000)
+    assert hashlib.sha256(json.dumps(found).encode()).hexdigest() == SMALL["texts"]
+    return found
+
+
+def check_small(case: str, metadata: dict[str, object], asked: list[str]) -> None:
+    tokenizer, checks = from_gguf(_metadata(metadata)), SMALL["checks"][case]
+    assert len(checks) == 4 * len(asked)
+    expected = [checks[at : at + 4] for at in range(0, len(checks), 4)]
+    wrong = [t for t, digits in zip(asked, expected, strict=True) if texts.check(encode(tokenizer, t)) != digits]
+    assert not wrong, f"{len(wrong)} of {len(asked)} texts differ, first {wrong[0]!r}"
+
+
+@pytest.mark.parametrize("pre", BYTE_LEVEL)
+def test_ids_of_every_pre_tokenizer_equal_those_of_llama_cpp(pre: str, asked: list[str]) -> None:
+    check_small(f"gpt2 {pre}", SMALL["byte_level"] | {"tokenizer.ggml.pre": pre}, asked)
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_ids_of_pieces_with_scores_equal_those_of_llama_cpp(name: str, asked: list[str]) -> None:
+    check_small(f"llama {name}", SMALL["sentencepiece"][name], asked)
+
+
+def test_every_kind_of_pre_tokenizer_is_among_the_cases() -> None:
+    kinds = {(pre.patterns, pre.whole_words) for pre in PRE_TOKENIZERS.values()}
+    assert {(PRE_TOKENIZERS[name].patterns, PRE_TOKENIZERS[name].whole_words) for name in BYTE_LEVEL} == kinds
+
+
+def test_the_pre_tokenizers_give_different_ids_so_that_a_mix_up_is_seen() -> None:
+    checks = [SMALL["checks"][f"gpt2 {pre}"] for pre in BYTE_LEVEL]
+    assert len(set(checks)) == len(checks) > 15
 
 
 @pytest.mark.slow
