@@ -1,7 +1,12 @@
 """Compiles an emitted C program into a shared library, once for each source, compiler, flags and target.
 
-An entry of the cache is `<key>.c`, `<key>.so` and, written last, `<key>.sha256`; an entry that is damaged or was left
-half-made is made again.
+The files of a program are packed into units of similar size, which compile beside each other, one process a processor.
+A unit includes its files, so that what they share is read once: a model has some twenty kernels, and reading the
+prelude takes as long as compiling a small one. How files are packed depends on their texts alone, and so do the bytes
+of the library.
+
+An entry of the cache is `<key>.c` (all files, for reading), `<key>.so` and, written last, `<key>.sha256`; an entry that
+is damaged or was left half-made is made again.
 """
 
 import hashlib
@@ -12,12 +17,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from circuit.emit.sources import Sources, program_text
 from circuit.errors import Problem, RunError
+from circuit.text import Source
 from circuit_exec.cache import Cache, entry_path, key_of, write_entry
 
 Progress = Callable[[str, float], None]
@@ -30,13 +38,15 @@ COMMON_FLAGS = (
     "-fno-fast-math",
     "-fvisibility=hidden",
     "-Wno-psabi",
-    "-shared",
     "-fPIC",
     "-pthread",
+    "-I.",
 )
 NAMES = ("cc", "gcc", "clang")
 KEPT_LINES = 12
 KIND = "programs"
+UNIT_BYTES = 96 << 10
+"""Text of a unit: about half a second of gcc 12, so that a processor is rarely left without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +89,37 @@ TARGETS = {
 }
 
 
-def build(source: str, cache: Cache, progress: Progress) -> Path:
+def build(sources: Sources, cache: Cache, progress: Progress) -> Path:
     """The library of a C program, from the cache or freshly compiled."""
     compiler = find_compiler(os.environ.get("PATH", ""))
     target = find_target(platform.system(), platform.machine(), processor_features())
     flags = COMMON_FLAGS + (target.zig_flags if "ziglang" in compiler.command else target.flags)
-    key = key_of(source, *compiler.command, compiler.identity, *flags, target.name)
+    texts = [part for source in sources for part in (source.path, source.text)]
+    key = key_of(str(len(texts)), *texts, *compiler.command, compiler.identity, *flags, target.name)
     library = entry_path(cache, KIND, f"{key}.so")
     if not _is_whole(library):
-        progress("compiling the program", 0.0)
-        _compile(source, compiler, flags, library)
-        progress("compiling the program", 1.0)
+        _compile(sources, compiler, flags, library, lambda part: progress("compiling the program", part))
     return library
+
+
+def available_threads() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def units(sources: Sources) -> tuple[Source, ...]:
+    """C files that include the program's C files, each of them once; the largest unit comes first."""
+    files = sorted((s for s in sources if s.path.endswith(".c")), key=lambda s: (-len(s.text), s.path))
+    packed: list[list[Source]] = [[] for _ in range(-(-sum(len(s.text) for s in files) // UNIT_BYTES))]
+    sizes = [0] * len(packed)
+    for source in files:
+        least = sizes.index(min(sizes))
+        packed[least].append(source)
+        sizes[least] += len(source.text)
+    return tuple(
+        Source(path=f"unit{place}.c", text="".join(f'#include "{source.path}"\n' for source in unit))
+        for place, unit in enumerate(sorted(filter(None, packed), key=lambda unit: -sum(len(s.text) for s in unit)))
+    )
 
 
 def find_compiler(search_path: str) -> Compiler:
@@ -162,19 +191,42 @@ def _is_whole(library: Path) -> bool:
         return False  # not there, or not readable, which compiling again finds out
 
 
-def _compile(source: str, compiler: Compiler, flags: tuple[str, ...], library: Path) -> None:
-    """Leaves the source beside the library, for reading. The hash comes last: without it an entry is not whole."""
-    _write(library.with_suffix(".c"), source.encode())
+def _compile(
+    sources: Sources, compiler: Compiler, flags: tuple[str, ...], library: Path, report: Callable[[float], None]
+) -> None:
+    """Leaves the sources beside the library, for reading. The hash comes last: without it an entry is not whole."""
+    report(0.0)
+    text = library.with_suffix(".c")
+    _write(text, program_text(sources).encode())
+    parts = units(sources)
     with tempfile.TemporaryDirectory(prefix="met-") as folder:
-        (Path(folder) / "program.c").write_text(source, encoding="utf-8")
-        # The names are relative, so that the library's bytes do not depend on where the folder is.
-        command = (*compiler.command, *flags, "-o", "program.so", "program.c", "-lm")
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-        if done.returncode != 0:
-            raise _refused(compiler, done.stderr, library.with_suffix(".c"))
+        for source in (*sources, *parts):
+            path = Path(folder) / source.path
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(source.text, encoding="utf-8")
+
+        def run(words: Sequence[str]) -> None:
+            # The names are relative, so that the library's bytes do not depend on where the folder is.
+            command = (*compiler.command, *flags, *words)
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+            if done.returncode != 0:
+                raise _refused(compiler, done.stderr, text)
+
+        objects = [source.path.replace(".c", ".o") for source in parts]
+        with ThreadPoolExecutor(max_workers=available_threads()) as pool:
+            jobs = [pool.submit(run, ("-c", "-o", o, part.path)) for o, part in zip(objects, parts, strict=True)]
+            try:
+                for done, job in enumerate(as_completed(jobs), start=1):
+                    job.result()
+                    report(done / (len(jobs) + 1))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        run(("-shared", "-o", "program.so", *objects, "-lm"))
         data = (Path(folder) / "program.so").read_bytes()
     _write(library, data)
     _write(library.with_suffix(".sha256"), hashlib.sha256(data).hexdigest().encode())
+    report(1.0)
 
 
 def _write(path: Path, data: bytes) -> None:

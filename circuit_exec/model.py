@@ -3,7 +3,6 @@
 What is slow to import or to make is imported and made only where the cache does not have it.
 """
 
-import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,7 +67,7 @@ def load_model(
     checkpoint = open_checkpoint(path)
     require_weights(checkpoint)
     made = plan_set(checkpoint, cache, rules, policy)
-    compiled = build(made.source, cache, progress)
+    compiled = build(made.sources, cache, progress)
     weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
     n_pages = _pool_pages(made, n_sequences)
     program = Program(compiled, made.layout, weights.words.view(np.uint8), n_threads, n_pages)
@@ -87,11 +86,6 @@ def plan_set(checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[s
     texts = library()
     key = planning_key(checkpoint, texts.files, policy, rules, CLASS)
     return planned(key, cache, lambda: _plan(checkpoint, texts, rules, policy))
-
-
-def available_threads() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fingerprint(model: Model) -> str:
@@ -130,7 +124,7 @@ def _plan(checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[st
     plans = made.plans
     (bytes_digest,) = {dict(plan.parts)["bytes"] for plan in plans}
     return Planned(
-        source=emit_program(plans),
+        sources=emit_program(plans),
         layout=layout(plans),
         manifest=build_manifest(plans[0].weights, PANEL, made.bound.equal),
         bytes_digest=bytes_digest,

@@ -15,6 +15,7 @@ import circuit
 from circuit.bake.manifest import Manifest, manifest_text, parse
 from circuit.emit.layout import Layout
 from circuit.emit.layout_text import layout_text, parse_layout
+from circuit.emit.sources import Sources
 from circuit.errors import RunError
 from circuit.text import Source
 from circuit_exec.cache import Cache, entry_path, key_of, write_entry
@@ -26,12 +27,12 @@ KIND = "planned"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan set without its plans: the C source, what it needs, and what the digests say of it.
+    """A plan set without its plans: the C sources, what they need, and what the digests say of it.
 
     `bytes_digest` is the part digest `bytes`, the same for all plans of the set; `digests` are (mode, digest).
     """
 
-    source: str
+    sources: Sources
     layout: Layout
     manifest: Manifest
     bytes_digest: str
@@ -82,13 +83,12 @@ def _code_digest() -> str:
 
 def _put(write: Callable[[bytes], object], made: Planned) -> None:
     fields = {
-        "source": made.source,
         "layout": layout_text(made.layout),
         "manifest": manifest_text(made.manifest),
         "bytes": made.bytes_digest,
         "digests": " ".join(f"{mode}={digest}" for mode, digest in made.digests),
     }
-    body = json.dumps(fields).encode()
+    body = json.dumps([fields, [[source.path, source.text] for source in made.sources]]).encode()
     write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
@@ -100,10 +100,11 @@ def _read(path: Path) -> Planned | None:
         return None
     if head != hashlib.sha256(body).hexdigest().encode():
         return None
-    fields: dict[str, str] = json.loads(body)
+    fields: dict[str, str]
+    fields, files = json.loads(body)
     pairs = (pair.partition("=") for pair in fields["digests"].split(" "))
     return Planned(
-        source=fields["source"],
+        sources=tuple(Source(path=path, text=text) for path, text in files),
         layout=parse_layout(fields["layout"]),
         manifest=parse(Source(path=str(path), text=fields["manifest"])),
         bytes_digest=fields["bytes"],

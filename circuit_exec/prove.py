@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from circuit.emit.runtime import ABI, RUNTIME
+from circuit.emit.program import program_of
+from circuit.emit.runtime import ABI
 from circuit.errors import PlanError, Problem, RunError
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, load_hardware, rows_of
@@ -30,7 +31,7 @@ from circuit.lower.proofs import Differs, Equal, compared
 from circuit.lower.proven import envelope, hashes, relations
 from circuit.lower.sides import PAGES, read_edges, read_weights, step_values, stored_edges, tensor_rows, wiring
 from circuit.plan.kernels import panel_of, point_of
-from circuit.render.c import render_kernel, render_prelude
+from circuit.render.c import render_kernel
 from circuit.sigma.attention import page_words
 from circuit.text import listed
 from circuit.tir.ir import Weight
@@ -181,8 +182,9 @@ def _compiled(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[str, l
             values = dict(point_of(given.families, group, mode, rule.rows).values)
             tile = max(tile, values.get("row_tile", 1))
         sides.append((case, [launch(case, case.group)], [launch(case, group) for group in singles]))
-    kernels = [f"static __attribute__((noinline)) void k{number}({body}" for body, number in bodies.items()]
-    program = "\n".join([render_prelude(), RUNTIME, *kernels, _run(calls)])
+    program = program_of(
+        {f"k{number}": f"static void k{number}({body}" for body, number in bodies.items()}, _run(calls)
+    )
     rows = tuple(sorted({1, max(tile - 1, 1), tile, tile + 1}))
     wrong: list[str] = []
     with _Team(build(program, cache, lambda what, fraction: None)) as team:
@@ -206,7 +208,7 @@ def _call(kernel: Kernel, number: int) -> str:
 
 def _run(calls: list[str]) -> str:
     head = [
-        "static void met_run(const met_args *s, met_team *team, int tid, int nt) {",
+        "void met_run(const met_args *s, met_team *team, int tid, int nt) {",
         "  void *const *p = (void *const *)s->states;",
         "  switch (s->plan) {",
     ]

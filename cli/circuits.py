@@ -91,8 +91,9 @@ def show(
             print("\n".join(map(unfolded_text if expand else plan_text, _plans(texts, goal))), end="")
         case "source":
             from circuit.emit.program import emit_program
+            from circuit.emit.sources import program_text
 
-            print(emit_program(_plans(texts, goal)), end="")
+            print(program_text(emit_program(_plans(texts, goal))), end="")
         case "bir" | "tir" | "groups":
             print(_text(stage_result(texts, goal, stage)), end="")
         case _:

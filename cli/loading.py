@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 @contextmanager
 def loaded(model: str, threads: int | None, rules: Rules, policy: list[str] | None = None) -> Iterator["Model"]:
     """The model, ready to run; its threads end with the block."""
+    from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
-    from circuit_exec.model import available_threads, load_model
+    from circuit_exec.model import load_model
     from cli.models import model_path
     from cli.progress import progress_bar
 

@@ -76,8 +76,8 @@ def prove(
 
 def _measure(model: str, given: "Class", asked: "tuple[Rule, ...]", write: bool, as_json: bool) -> int:
     from circuit_exec.ab import measure
+    from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
-    from circuit_exec.model import available_threads
     from cli.models import model_path
     from cli.progress import progress_bar
 

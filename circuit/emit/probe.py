@@ -1,12 +1,14 @@
 """A C program that reads memory and does nothing else: how fast weights could be read at best, on the same threads."""
 
-from circuit.emit.runtime import RUNTIME
+from circuit.emit.program import program_of
+from circuit.emit.sources import Sources
 
 READ = r"""
 typedef uint64_t met_words __attribute__((vector_size(32)));
 
 /* Reads `n` MiB from `weights` on, each thread its own part; the sums keep the loads from being left out. */
-static void met_run(const met_args *s, met_team *team, int tid, int nt) {
+void met_run(const met_args *s, met_team *team, int tid, int nt) {
+  (void)team;
   const size_t count = ((size_t)s->n << 20) / sizeof(met_words);
   const met_words *first = (const met_words *)s->weights + count / 8 * tid / nt * 8;
   const met_words *end = (const met_words *)s->weights + count / 8 * (tid + 1) / nt * 8;
@@ -21,6 +23,6 @@ static void met_run(const met_args *s, met_team *team, int tid, int nt) {
 """
 
 
-def emit_read_probe() -> str:
-    """The C source; a step reads `n` MiB at `weights` and writes one sum a thread, 64 bytes apart, to the arena."""
-    return RUNTIME + READ
+def emit_read_probe() -> Sources:
+    """The C sources; a step reads `n` MiB at `weights` and writes one sum a thread, 64 bytes apart, to the arena."""
+    return program_of({}, READ)

@@ -1,26 +1,70 @@
-"""A plan set as one C program: prelude, runtime, every distinct kernel once, one function a plan, and `met_run`.
+"""A plan set as a C program: prelude, runtime, a file for every distinct kernel, one function a plan, and `met_run`.
 
 A plan's function is the straight list of its launches, every address resolved: arena + offset, weights + the manifest's
-offset, the base of a state, the arrays of the step. What runs is what is printed here.
+offset, the base of a state, the arrays of the step. What runs is what is printed here. Kernels stand in files of their
+own because most of the time that a compiler takes is theirs: the files compile beside each other.
 """
+
+from collections.abc import Mapping
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
 from circuit.emit.barriers import barriers_before
 from circuit.emit.derive import slot_params
 from circuit.emit.layout import ARRAYS, SCALARS
-from circuit.emit.runtime import RUNTIME
+from circuit.emit.runtime import RUNTIME_C, RUNTIME_H
+from circuit.emit.sources import Sources
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.render.c import render_kernel, render_prelude
+from circuit.text import Source
 
 SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
 
 
-def emit_program(plans: tuple[Plan, ...]) -> str:
-    """The C source of a plan set. `met_args.plan` selects a plan by its place in the set."""
+def emit_program(plans: tuple[Plan, ...]) -> Sources:
+    """The C sources of a plan set. `met_args.plan` selects a plan by its place in the set."""
     names, kernels = _kernels(plans)
     steps = [_step(place, plan, names[place]) for place, plan in enumerate(plans)]
-    return "\n".join([_head(plans), render_prelude(), RUNTIME, *kernels, *steps, _run(plans)])
+    return program_of(kernels, "\n".join([_head(plans), "", *steps, _run(plans)]))
+
+
+def program_of(kernels: Mapping[str, str], steps: str) -> Sources:
+    """The files of a program: `kernels` are texts of `render_kernel` by name, `steps` defines `met_run`."""
+    return (
+        Source(path="met.h", text=_MET_H + render_prelude() + "#endif\n"),
+        Source(path="kernels.h", text=_KERNELS_H + "".join(map(_prototype, kernels.values())) + "#endif\n"),
+        Source(path="runtime.h", text=RUNTIME_H),
+        Source(path="runtime.c", text=RUNTIME_C),
+        *(Source(path=f"kernels/{name}.c", text=_KERNEL_C + _shared(text)) for name, text in kernels.items()),
+        Source(path="steps.c", text=_STEPS_C + steps),
+    )
+
+
+_MET_H = """\
+/* Types and operations that the kernels are made of. */
+#ifndef MET_H
+#define MET_H
+"""
+# A kernel inlined into a step would be compiled anew for each step, with fewer registers to itself.
+_KERNELS_H = """\
+/* One function a kernel: its arrays and counts by slot, then the team, this thread's number, and how many there are. */
+#ifndef MET_KERNELS_H
+#define MET_KERNELS_H
+#include "met.h"
+#define MET_KERNEL __attribute__((noinline)) void
+
+"""
+_KERNEL_C = '#include "kernels.h"\n\n'
+_STEPS_C = '#include "kernels.h"\n#include "runtime.h"\n\n'
+
+
+def _shared(kernel: str) -> str:
+    """The kernel as a function that other files of the program can call."""
+    return "MET_KERNEL " + kernel.removeprefix("static void ")
+
+
+def _prototype(kernel: str) -> str:
+    return _shared(kernel[: kernel.index(") {")]) + ");\n"
 
 
 def _head(plans: tuple[Plan, ...]) -> str:
@@ -29,8 +73,8 @@ def _head(plans: tuple[Plan, ...]) -> str:
     return "\n".join([*lines, " */"])
 
 
-def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], list[str]]:
-    """The C name of each kernel of each plan, and the functions: kernels that come out as the same C are one.
+def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], dict[str, str]]:
+    """The C name of each kernel of each plan, and the functions by name: kernels that come out as the same C are one.
 
     Plans of different rows differ in the bounds of their kernels, which most C texts do not show.
     """
@@ -45,8 +89,7 @@ def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], list[str]]:
                 assert name not in made.values(), f"two kernels of plan {place} are called {kernel.name}"
                 made[rest] = name
             names[-1].append(made[rest])
-    # A kernel inlined into a step would be compiled anew for each step, with fewer registers to itself.
-    return names, [f"__attribute__((noinline)) static void {name}({rest}" for rest, name in made.items()]
+    return names, {name: f"static void {name}({rest}" for rest, name in made.items()}
 
 
 def _step(place: int, plan: Plan, names: list[str]) -> str:
@@ -57,6 +100,7 @@ def _step(place: int, plan: Plan, names: list[str]) -> str:
         "  unsigned char *const a = s->arena;",
         "  const unsigned char *const w = s->weights;",
         "  unsigned char *const *const state = s->states;",
+        "  (void)a, (void)w, (void)state, (void)team, (void)tid, (void)nt;",
     ]
     section = "main"
     for launch, meets in zip(plan.launches, barriers_before(plan), strict=True):
@@ -92,5 +136,5 @@ def _address(plan: Plan, target: Target, offsets: list[int]) -> str:
 
 def _run(plans: tuple[Plan, ...]) -> str:
     cases = [f"    case {i}: met_plan_{i}(args, team, tid, nt); break;" for i in range(len(plans))]
-    head = "static void met_run(const met_args *args, met_team *team, int tid, int nt) {\n  switch (args->plan) {"
+    head = "void met_run(const met_args *args, met_team *team, int tid, int nt) {\n  switch (args->plan) {"
     return "\n".join([head, *cases, "  }", "}", ""])

@@ -1,7 +1,7 @@
-"""The C text that every emitted program starts with: threads, their barrier, the floating-point mode, and the ABI.
+"""The C files that every emitted program has: threads, their barrier, the floating-point mode, and the ABI.
 
-The program that follows it defines `met_run`, which does one thread's share of a step. `circuit_exec/cpu.py` mirrors
-`met_args`; whoever changes it counts `ABI` up.
+The program beside them defines `met_run`, which does one thread's share of a step. `circuit_exec/cpu.py` mirrors
+`met_args`; whoever changes it counts `ABI` up. `met_barrier` is declared by the prelude of the kernels.
 
 Threads are made once and live until `met_close`. Every thread meets every barrier. A waiting thread spins for some
 tens of microseconds and then parks, so that an idle program takes no processor, and one whose peers are not running
@@ -15,19 +15,15 @@ ABI = 1
 MAIN, GREEDY, SAMPLE = 0, 1, 2
 """What `met_args.section` asks for: logits only, the most likely token too, or a drawn token too."""
 
-RUNTIME = rf"""
-#include <pthread.h>
-#include <stdatomic.h>
+RUNTIME_H = rf"""\
+/* What runs a step: threads made once, and a call that hands them the arrays of the step. */
+#ifndef MET_RUNTIME_H
+#define MET_RUNTIME_H
+#include "met.h"
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#elif !defined(__x86_64__) && !defined(__aarch64__)
-#include <fenv.h>
-#endif
 
+#define MET_PUBLIC __attribute__((visibility("default")))
 #define MET_ABI {ABI}
 enum {{ MET_MAIN = {MAIN}, MET_GREEDY = {GREEDY}, MET_SAMPLE = {SAMPLE} }};
 
@@ -44,7 +40,38 @@ typedef struct met_args {{
   unsigned char *const *states;
 }} met_args;
 
-typedef struct met_barrier_t {{
+MET_PUBLIC int32_t met_abi(void);
+
+/* A team of `n_threads` threads, the caller of met_step among them; NULL where the system gives no more. */
+MET_PUBLIC met_team *met_open(int32_t n_threads);
+MET_PUBLIC void met_close(met_team *team);
+
+/* Runs one step on all threads of the team; 0, or the ABI that this program was built for. */
+MET_PUBLIC int32_t met_step(met_team *team, const met_args *args);
+
+/* The share of thread `tid` of `nt` in a step: steps.c. */
+void met_run(const met_args *args, met_team *team, int tid, int nt);
+#endif
+"""
+
+RUNTIME_C = r"""\
+/* Threads, their barrier, and the floating-point mode. */
+#if defined(__linux__)
+#define _DEFAULT_SOURCE /* syscall */
+#endif
+#include "runtime.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif !defined(__x86_64__) && !defined(__aarch64__)
+#include <fenv.h>
+#endif
+
+typedef struct met_barrier_t {
   _Alignas(64) atomic_int count;
   _Alignas(64) atomic_int generation;
   _Alignas(64) atomic_int parked;
@@ -53,33 +80,31 @@ typedef struct met_barrier_t {{
   pthread_mutex_t mutex;
   pthread_cond_t condition;
 #endif
-}} met_barrier_t;
+} met_barrier_t;
 
-typedef struct met_team {{
+struct met_team {
   met_barrier_t barrier;
   const met_args *args; /* of the step in progress; NULL asks the threads to end */
   int n_threads;
-  struct met_worker {{ struct met_team *team; int tid; pthread_t thread; }} workers[];
-}} met_team;
+  struct met_worker { struct met_team *team; int tid; pthread_t thread; } workers[];
+};
 
-static void met_run(const met_args *args, met_team *team, int tid, int nt);
-
-static inline void met_pause(void) {{
+static inline void met_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
 #endif
-}}
+}
 
-enum {{ MET_SPINS = 2000, MET_STACK_BYTES = 64 << 20 }};
+enum { MET_SPINS = 2000, MET_STACK_BYTES = 64 << 20 };
 
 /* The last thread to arrive frees the others. What a thread wrote before is seen by all after. */
-static void met_barrier(met_team *team) {{
+void met_barrier(met_team *team) {
   met_barrier_t *b = &team->barrier;
   if (b->n_threads == 1) return;
   int before = atomic_load_explicit(&b->generation, memory_order_relaxed);
-  if (atomic_fetch_add_explicit(&b->count, 1, memory_order_acq_rel) == b->n_threads - 1) {{
+  if (atomic_fetch_add_explicit(&b->count, 1, memory_order_acq_rel) == b->n_threads - 1) {
     atomic_store_explicit(&b->count, 0, memory_order_relaxed);
 #if defined(__linux__)
     atomic_store(&b->generation, (int)((unsigned)before + 1u));
@@ -91,11 +116,11 @@ static void met_barrier(met_team *team) {{
     pthread_mutex_unlock(&b->mutex);
 #endif
     return;
-  }}
-  for (int i = 0; i < MET_SPINS; i++) {{
+  }
+  for (int i = 0; i < MET_SPINS; i++) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != before) return;
     met_pause();
-  }}
+  }
 #if defined(__linux__)
   atomic_fetch_add(&b->parked, 1);
   while (atomic_load(&b->generation) == before) syscall(SYS_futex, &b->generation, FUTEX_WAIT_PRIVATE, before, 0, 0, 0);
@@ -105,10 +130,10 @@ static void met_barrier(met_team *team) {{
   while (atomic_load(&b->generation) == before) pthread_cond_wait(&b->condition, &b->mutex);
   pthread_mutex_unlock(&b->mutex);
 #endif
-}}
+}
 
 /* Round to nearest even, no flush to zero, no traps; gives the mode that was set before. */
-static uint64_t met_float_mode_enter(void) {{
+static uint64_t met_float_mode_enter(void) {
 #if defined(__x86_64__)
   uint64_t before = __builtin_ia32_stmxcsr();
   __builtin_ia32_ldmxcsr(0x1f80);
@@ -121,9 +146,9 @@ static uint64_t met_float_mode_enter(void) {{
   fesetenv(FE_DFL_ENV);
 #endif
   return before;
-}}
+}
 
-static void met_float_mode_leave(uint64_t before) {{
+static void met_float_mode_leave(uint64_t before) {
 #if defined(__x86_64__)
   __builtin_ia32_ldmxcsr((uint32_t)before);
 #elif defined(__aarch64__)
@@ -131,31 +156,30 @@ static void met_float_mode_leave(uint64_t before) {{
 #else
   fesetround((int)before);
 #endif
-}}
+}
 
-static void *met_work(void *argument) {{
+static void *met_work(void *argument) {
   struct met_worker *worker = argument;
   met_team *team = worker->team;
   met_float_mode_enter();
-  for (;;) {{
+  for (;;) {
     met_barrier(team);
     if (!team->args) return NULL;
     met_run(team->args, team, worker->tid, team->n_threads);
     met_barrier(team);
-  }}
-}}
+  }
+}
 
-__attribute__((visibility("default"))) int32_t met_abi(void) {{ return MET_ABI; }}
+int32_t met_abi(void) { return MET_ABI; }
 
-__attribute__((visibility("default"))) void met_close(met_team *team) {{
+void met_close(met_team *team) {
   team->args = NULL;
   met_barrier(team);
   for (int tid = 1; tid < team->n_threads; tid++) pthread_join(team->workers[tid].thread, NULL);
   free(team);
-}}
+}
 
-/* A team of `n_threads` threads, the caller of met_step among them; NULL where the system gives no more. */
-__attribute__((visibility("default"))) met_team *met_open(int32_t n_threads) {{
+met_team *met_open(int32_t n_threads) {
   size_t bytes = sizeof(met_team) + (size_t)n_threads * sizeof(struct met_worker);
   met_team *team = aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (!team) return NULL;
@@ -172,9 +196,9 @@ __attribute__((visibility("default"))) met_team *met_open(int32_t n_threads) {{
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, MET_STACK_BYTES);
-  for (int tid = 1; tid < n_threads; tid++) {{
-    team->workers[tid] = (struct met_worker){{team, tid, 0}};
-    if (pthread_create(&team->workers[tid].thread, &attributes, met_work, &team->workers[tid])) {{
+  for (int tid = 1; tid < n_threads; tid++) {
+    team->workers[tid] = (struct met_worker){team, tid, 0};
+    if (pthread_create(&team->workers[tid].thread, &attributes, met_work, &team->workers[tid])) {
       /* Those that wait at the first barrier are let through it, by counting the missing ones in, and end. */
       atomic_fetch_add(&team->barrier.count, n_threads - tid);
       met_barrier(team);
@@ -182,14 +206,13 @@ __attribute__((visibility("default"))) met_team *met_open(int32_t n_threads) {{
       free(team);
       team = NULL;
       break;
-    }}
-  }}
+    }
+  }
   pthread_attr_destroy(&attributes);
   return team;
-}}
+}
 
-/* Runs one step on all threads of the team; 0, or the ABI that this program was built for. */
-__attribute__((visibility("default"))) int32_t met_step(met_team *team, const met_args *args) {{
+int32_t met_step(met_team *team, const met_args *args) {
   if (args->abi != MET_ABI) return MET_ABI;
   uint64_t before = met_float_mode_enter();
   team->args = args;
@@ -198,5 +221,5 @@ __attribute__((visibility("default"))) int32_t met_step(met_team *team, const me
   met_barrier(team);
   met_float_mode_leave(before);
   return 0;
-}}
+}
 """

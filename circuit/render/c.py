@@ -32,8 +32,8 @@ def render_kernel(name: str, effects: tuple[UOp, ...]) -> str:
 def render_prelude() -> str:
     """Typedefs and helpers, to stand once in a file, before its kernels.
 
-    A file whose kernels hold barriers defines `static void met_barrier(met_team *team)` (all threads of the team wait
-    for each other) and `struct met_team` itself; files without barriers need neither.
+    A program whose kernels hold barriers defines `void met_barrier(met_team *team)` (all threads of the team wait for
+    each other) and `struct met_team`, in any of its files; kernels without barriers need neither.
     """
     return PRELUDE
 

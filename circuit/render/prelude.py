@@ -26,7 +26,7 @@ typedef struct met_team met_team;
 #endif
 #endif
 
-static void met_barrier(met_team *team) __attribute__((unused));
+void met_barrier(met_team *team); /* all threads of the team wait for each other */
 MET_INLINE f32 met_float(u32 x) { union { u32 u; f32 f; } b = {x}; return b.f; }
 MET_INLINE u32 met_word(f32 x) { union { f32 f; u32 u; } b = {x}; return x != x ? 0x7fc00000u : b.u; }
 MET_INLINE f32 met_fma_f32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }

@@ -15,6 +15,7 @@ from circuit.bake.manifest import Manifest, build_manifest
 from circuit.emit.derive import layout
 from circuit.emit.layout import Layout
 from circuit.emit.program import emit_program
+from circuit.emit.sources import Sources
 from circuit.emit.watch import Watched, watched
 from circuit.pipeline import Compiled, Goal, compiled
 from circuit.plan.apart import apart
@@ -32,8 +33,8 @@ from circuit_exec.model import CLASS, Which
 AXES = {"rules": "rules", "threads": "threads", "chunk": "prefill chunking", "steps": "prefill = decode"}
 """For each option along which two sides may differ, the axis of the certificate that claims equal bytes."""
 
-Alter = Callable[["Side", str], str]
-"""Changes the C source of a side before it is compiled: how a test injects a fault."""
+Alter = Callable[["Side", Sources], Sources]
+"""Changes the C sources of a side before it is compiled: how a test injects a fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +51,9 @@ class Side:
     steps: int
 
 
-def unaltered(side: Side, source: str) -> str:
-    """The source as it is."""
-    return source
+def unaltered(side: Side, sources: Sources) -> Sources:
+    """The sources as they are."""
+    return sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Made:
     `holds` are the axes that the certificates of all plans say hold.
     """
 
-    source: str
+    sources: Sources
     layout: Layout
     manifest: Manifest
     watched: tuple[tuple[Watched, ...], ...]
@@ -94,7 +95,7 @@ def claims_equal(one: Opened, other: Opened) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sides:
-    """Makes and opens the sides of one checkpoint; plans each rule set once. `alter` changes a side's C source."""
+    """Makes and opens the sides of one checkpoint; plans each rule set once. `alter` changes a side's C sources."""
 
     checkpoint: Checkpoint
     cache: Cache
@@ -114,7 +115,7 @@ class Sides:
     @contextmanager
     def opened(self, side: Side, made: Made, length: int) -> Iterator[Opened]:
         """The side, ready to run `length` tokens; its threads end with the block."""
-        library_at = build(self.alter(side, made.source), self.cache, self.progress)
+        library_at = build(self.alter(side, made.sources), self.cache, self.progress)
         weights = bake(made.manifest, self.checkpoint, self.cache, self._baking)
         n_pages = pages_for(length)
         program = Program(library_at, made.layout, weights.words.view(np.uint8), side.threads, n_pages)
@@ -142,7 +143,7 @@ def made_of(found: Compiled, plans: tuple[Plan, ...], wanted: Callable[[Watched]
     read = (watched(found.bound.tir, group, plan) for group, plan in zip(groups, plans, strict=True))
     (bytes_digest,) = {dict(plan.parts)["bytes"] for plan in plans}
     return Made(
-        source=emit_program(plans),
+        sources=emit_program(plans),
         layout=layout(plans),
         manifest=build_manifest(plans[0].weights, PANEL, found.bound.equal),
         watched=tuple(tuple(filter(wanted, each)) for each in read),

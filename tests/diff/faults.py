@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+from circuit.emit.sources import Sources
+from circuit.text import Source
 from circuit_exec.diff.sides import Alter, Side
 
 Change = Callable[[str], str]
@@ -11,27 +13,31 @@ Change = Callable[[str], str]
 def fault_in(member: str, change: Change, applies: Callable[[Side], bool]) -> Alter:
     """Alters the sides that it applies to: each launch that has the node `member` runs a changed copy of its kernel."""
 
-    def alter(side: Side, source: str) -> str:
-        return with_fault(source, member, change) if applies(side) else source
+    def alter(side: Side, sources: Sources) -> Sources:
+        return with_fault(sources, member, change) if applies(side) else sources
 
     return alter
 
 
-def with_fault(source: str, member: str, change: Change) -> str:
-    """The source with the changed copies, one a kernel: plans of a set may launch different ones."""
+def with_fault(sources: Sources, member: str, change: Change) -> Sources:
+    """The sources with the changed copies, one a kernel: plans of a set may launch different ones."""
     call = re.compile(
         r"^( *)(\w+)(\(.*\); /\* [\w+]+: (?:\S+ )*" + re.escape(member) + r"(?: \S+)* \*/)$", re.MULTILINE
     )
-    names = dict.fromkeys(match[2] for match in call.finditer(source))
+    texts = {source.path: source.text for source in sources}
+    names = dict.fromkeys(match[2] for match in call.finditer(texts["steps.c"]))
     assert names, f"no launch has the node {member}"
+    texts["steps.c"] = call.sub(r"\1\2_faulty\3", texts["steps.c"])
     for name in names:
-        source = source.replace(kernel_of(source, name), _both(source, name, change))
-    return call.sub(r"\1\2_faulty\3", source)
+        faulty = change(_kernel_of(texts[f"kernels/{name}.c"], name).replace(f" {name}(", f" {name}_faulty(", 1))
+        texts[f"kernels/{name}.c"] += faulty
+        texts["kernels.h"] = texts["kernels.h"].replace("#endif", faulty[: faulty.index(" {")] + ";\n#endif")
+    return tuple(Source(path=path, text=text) for path, text in texts.items())
 
 
-def kernel_of(source: str, name: str) -> str:
-    """The text of a kernel, its last line included."""
-    found = re.search(rf"^__attribute__\(\(noinline\)\) static void {name}\(.*?^}}\n", source, re.MULTILINE | re.DOTALL)
+def _kernel_of(text: str, name: str) -> str:
+    """The text of a kernel in its file."""
+    found = re.search(rf"^MET_KERNEL {name}\(.*?^}}\n", text, re.MULTILINE | re.DOTALL)
     assert found is not None, f"the program has no kernel {name}"
     return found[0]
 
@@ -54,8 +60,3 @@ def last_bit_flipped(element: int) -> Change:
         return kernel[: kernel.rindex("}")] + f"  ((u32m *){output})[{element}] ^= 1u;\n}}\n"
 
     return change
-
-
-def _both(source: str, name: str, change: Change) -> str:
-    kernel = kernel_of(source, name)
-    return kernel + change(kernel.replace(f" {name}(", f" {name}_faulty(", 1))

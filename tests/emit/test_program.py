@@ -7,7 +7,9 @@ import pytest
 from circuit.emit.barriers import barriers_before, written_slots
 from circuit.emit.derive import layout
 from circuit.emit.program import emit_program
+from circuit.emit.sources import Sources, program_text
 from circuit.plan.ir import BufferAt, Plan
+from circuit.text import Source
 from circuit.tir.ir import Key, Weight
 from circuit.uop.build import end, i32, index, loop, param, store
 from circuit.uop.node import DType
@@ -18,6 +20,7 @@ static void met_plan_0(const met_args *s, met_team *team, int tid, int nt) {
   unsigned char *const a = s->arena;
   const unsigned char *const w = s->weights;
   unsigned char *const *const state = s->states;
+  (void)a, (void)w, (void)state, (void)team, (void)tid, (void)nt;
   put((void *)state[0], s->n, s->tokens, s->positions, s->sequences, s->page_tables, team, tid, nt); /* by_hand: node0 */
   met_barrier(team);
   total((void *)(a + 0), (void *)state[0], s->n, s->positions, s->sequences, s->page_tables, team, tid, nt); /* by_hand: node1 */
@@ -32,23 +35,35 @@ static void met_plan_0(const met_args *s, met_team *team, int tid, int nt) {
 
 
 def test_a_step_is_the_straight_list_of_its_launches() -> None:
-    assert STEP in emit_program((plan("decode"), plan("prefill")))
+    assert STEP in text_of("steps.c", emit_program((plan("decode"), plan("prefill"))))
 
 
 def test_equal_kernels_of_two_plans_are_written_once() -> None:
-    text = emit_program((plan("decode"), plan("prefill")))
-    assert text.count("static void scale(") == 1
-    assert text.count("  scale(") == 2
+    sources = emit_program((plan("decode"), plan("prefill")))
+    assert sum(source.text.count("\nMET_KERNEL scale(") for source in sources if source.path.endswith(".c")) == 1
+    assert text_of("kernels.h", sources).count("MET_KERNEL scale(") == 1
+    assert text_of("steps.c", sources).count("  scale(") == 2
 
 
 def test_a_kernel_of_the_same_name_but_another_program_gets_a_name_of_its_own() -> None:
     decode, prefill = plan("decode"), plan("prefill")
     row, out = loop("row", param(2, DType.I32, (), "m", lo=0, hi=16)), param(0, DType.I32, (16,), "token")
     seven = replace(prefill.kernels[3], effects=(end(store(index(out, row), i32(7)), row),))
-    text = emit_program((decode, replace(prefill, kernels=(*prefill.kernels[:3], seven))))
-    assert text.count("static void pick(i32m *p0, const f32m *p1, i32 s2,") == 1
-    assert text.count("static void pick_plan1(i32m *p0, const void *p1, i32 s2,") == 1
-    assert "    pick_plan1((void *)(a + 2624), 0, s->m, team, tid, nt);" in text
+    sources = emit_program((decode, replace(prefill, kernels=(*prefill.kernels[:3], seven))))
+    assert "MET_KERNEL pick(i32m *p0, const f32m *p1, i32 s2," in text_of("kernels/pick.c", sources)
+    assert "MET_KERNEL pick_plan1(i32m *p0, const void *p1, i32 s2," in text_of("kernels/pick_plan1.c", sources)
+    assert "    pick_plan1((void *)(a + 2624), 0, s->m, team, tid, nt);" in text_of("steps.c", sources)
+
+
+def text_of(path: str, sources: Sources) -> str:
+    """The text of one file."""
+    (found,) = [source.text for source in sources if source.path == path]
+    return found
+
+
+def test_all_files_in_one_text_stand_under_their_names() -> None:
+    sources = (Source(path="a.h", text="int a;\n"), Source(path="b.c", text="int b;\n"))
+    assert program_text(sources) == "/* ==== a.h ==== */\nint a;\n\n/* ==== b.c ==== */\nint b;\n"
 
 
 def test_equal_plans_give_equal_text() -> None:

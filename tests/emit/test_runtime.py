@@ -5,7 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from circuit.emit.runtime import ABI, RUNTIME
+from circuit.emit.program import program_of
+from circuit.emit.runtime import ABI
 from circuit_exec.build import build
 from circuit_exec.cache import Cache
 from circuit_exec.cpu import Arguments
@@ -13,7 +14,7 @@ from circuit_exec.cpu import Arguments
 # Every round, each thread writes its cell, meets the others, and adds up all cells of the round.
 ROUNDS = r"""
 #include <string.h>
-static void met_run(const met_args *s, met_team *team, int tid, int nt) {
+void met_run(const met_args *s, met_team *team, int tid, int nt) {
   volatile int32_t *cells = (volatile int32_t *)s->arena;
   volatile int64_t *sums = (volatile int64_t *)(s->arena + 4096);
   for (int round = 0; round < s->n; round++) {
@@ -29,7 +30,7 @@ static void met_run(const met_args *s, met_team *team, int tid, int nt) {
 
 # Each thread multiplies two small numbers whose product is subnormal, and adds a quarter of an ulp and then some to 1.
 MODE = r"""
-static void met_run(const met_args *s, met_team *team, int tid, int nt) {
+void met_run(const met_args *s, met_team *team, int tid, int nt) {
   volatile float tiny = 0x1p-126f, half = 0.5f, one = 1.0f, part = 0x1.8p-24f;
   ((float *)s->arena)[2 * tid] = tiny * half * 2.0f;
   ((float *)s->arena)[2 * tid + 1] = one + part;
@@ -47,7 +48,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 
 def opened(text: str, cache: Cache) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(build(RUNTIME + text, cache, quiet)))
+    library = ctypes.CDLL(str(build(program_of({}, text), cache, quiet)))
     library.met_open.restype = ctypes.c_void_p
     library.met_open.argtypes = [ctypes.c_int32]
     library.met_close.argtypes = [ctypes.c_void_p]

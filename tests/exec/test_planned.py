@@ -20,7 +20,7 @@ LIBRARY = (Source(path="kernels/a.toml", text="a = 1\n"), Source(path="kernels/b
 
 def a_plan_set() -> Planned:
     return Planned(
-        source="int x;\n",
+        sources=(Source(path="x.c", text="int x;\n"),),
         layout=layout(small.PLANS),
         manifest=build_manifest(small.PLANS[0].weights, PANEL, equal=(("a", "b"),)),
         bytes_digest="12ab",
@@ -44,7 +44,7 @@ def test_a_damaged_entry_is_planned_again(tmp_path: Path, damage: bytes) -> None
     planned("key", cache, a_plan_set)
     (entry,) = (tmp_path / "planned").iterdir()
     entry.write_bytes(damage)
-    other = replace(a_plan_set(), source="int y;\n")
+    other = replace(a_plan_set(), sources=())
     assert planned("key", cache, lambda: other) == other
     assert planned("key", cache, never) == other
 

@@ -23,7 +23,7 @@ Scalars = dict[int, Value]
 _THREADS = """
 #include <pthread.h>
 struct met_team { pthread_barrier_t barrier; };
-static void met_barrier(met_team *team) { pthread_barrier_wait(&team->barrier); }
+void met_barrier(met_team *team) { pthread_barrier_wait(&team->barrier); }
 typedef void kernel_t(void **a, met_team *team, int tid, int nt);
 typedef struct { kernel_t *kernel; void **a; met_team *team; int tid, nt; } job_t;
 static void *work(void *p) { job_t *j = p; j->kernel(j->a, j->team, j->tid, j->nt); return 0; }

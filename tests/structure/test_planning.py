@@ -13,6 +13,7 @@ from tests.structure.tree import ROOT
 PLAN = """
 import sys
 from circuit.emit.program import emit_program
+from circuit.emit.sources import program_text
 from circuit.front.text import bir_text
 from circuit.lower.text import groups_text
 from circuit.pipeline import Goal, compiled
@@ -37,7 +38,8 @@ print("\\n".join(seen) or "nothing was touched", file=sys.stderr)
 WORK = """
 made = compiled(texts, files, Goal(hardware_class="cpu"))
 groups = [groups_text(made.groups.tir, each.groups) for each in made.groups.sets]
-out = [bir_text(made.bir), tir_text(made.bound.tir), *groups, *map(unfolded_text, made.plans), emit_program(made.plans)]
+source = program_text(emit_program(made.plans))
+out = [bir_text(made.bir), tir_text(made.bound.tir), *groups, *map(unfolded_text, made.plans), source]
 sys.stdout.write("\\n".join(out))
 """
 
