@@ -3,12 +3,17 @@
 Every packing is written value by value from the scheme's description, so that it shares nothing with what reads it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.checkpoint.files import Tensor
+from circuit.tir.ir import Quantized, Scheme
+from circuit_exec.checkpoint.open import open_checkpoint
+from circuit_exec.checkpoint.records import Checkpoint
+from tests.checkpoint.files import Tensor, folder, safetensors
 
 F32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -20,6 +25,29 @@ class Stored:
 
     tensors: tuple[Tensor, ...]
     values: F32
+
+
+def checkpoint_of(at: Path, tensors: Sequence[Tensor]) -> Checkpoint:
+    """A folder with these tensors, opened."""
+    return open_checkpoint(str(folder(at, {"model.safetensors": safetensors(tensors)})))
+
+
+def recipe(scheme: Scheme, rows: int, columns: int, zero: int = 0, scale: str = "weight_scale_inv") -> Quantized:
+    """How module `m` is stored, as its config would say it."""
+    codes = {"fp8": "weight", "packed": "weight_packed"}.get(scheme, "qweight")
+    scales = {"fp8": scale, "packed": "weight_scale"}.get(scheme, "scales")
+    zeros = {"fp8": None, "packed": None if zero else "m.weight_zero_point"}.get(scheme, "m.qzeros")
+    order = "m.g_idx" if scheme.startswith("gptq") else None
+    return Quantized(
+        scheme=scheme,
+        codes=f"m.{codes}",
+        scales=f"m.{scales}",
+        zeros=zeros,
+        order=order,
+        rows=rows,
+        columns=columns,
+        zero=zero,
+    )
 
 
 def fp8(

@@ -8,38 +8,14 @@ import pytest
 from circuit.errors import LoadError
 from circuit.tir.ir import Quantized, Scheme
 from circuit_exec.checkpoint.decode import F8_E4M3, decode
-from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.quantized import quantized_rows
-from circuit_exec.checkpoint.records import Checkpoint
 from tests.checkpoint import schemes
-from tests.checkpoint.files import folder, safetensors
-from tests.checkpoint.schemes import Stored
-
-
-def checkpoint_of(at: Path, stored: Stored) -> Checkpoint:
-    return open_checkpoint(str(folder(at, {"model.safetensors": safetensors(stored.tensors)})))
-
-
-def recipe(scheme: Scheme, rows: int, columns: int, zero: int = 0, scale: str = "weight_scale_inv") -> Quantized:
-    codes = {"fp8": "weight", "packed": "weight_packed"}.get(scheme, "qweight")
-    scales = {"fp8": scale, "packed": "weight_scale"}.get(scheme, "scales")
-    zeros = {"fp8": None, "packed": None if zero else "m.weight_zero_point"}.get(scheme, "m.qzeros")
-    order = "m.g_idx" if scheme.startswith("gptq") else None
-    return Quantized(
-        scheme=scheme,
-        codes=f"m.{codes}",
-        scales=f"m.{scales}",
-        zeros=zeros,
-        order=order,
-        rows=rows,
-        columns=columns,
-        zero=zero,
-    )
+from tests.checkpoint.schemes import Stored, checkpoint_of, recipe
 
 
 def check(at: Path, stored: Stored, of: Quantized, format: str) -> None:
     n, k = stored.values.shape
-    rows = quantized_rows(of, format, k, checkpoint_of(at, stored))
+    rows = quantized_rows(of, format, k, checkpoint_of(at, stored.tensors))
     found = decode(rows.reshape(-1), format).reshape(n, -1)[:, :k]
     assert np.array_equal(found.view(np.uint32), stored.values.view(np.uint32))
 
@@ -88,7 +64,7 @@ def test_gptq_of_both_versions(
 
 def refusal(at: Path, stored: Stored, of: Quantized) -> tuple[str, str]:
     with pytest.raises(LoadError) as caught:
-        quantized_rows(of, "i4_f16_128", stored.values.shape[1], checkpoint_of(at, stored))
+        quantized_rows(of, "i4_f16_128", stored.values.shape[1], checkpoint_of(at, stored.tensors))
     (problem,) = caught.value.problems
     assert problem.file is not None
     assert problem.file.endswith("model.safetensors")

@@ -14,6 +14,7 @@ from circuit.load.json_text import read_json
 from circuit.load.source import Plain
 from circuit.text import Source
 from circuit.tir.instantiate import instantiate
+from circuit.tir.quantize import as_declared
 from tests.cases.texts import MODEL_TYPES, library
 
 CONFIGS = Path(__file__).parents[3] / "shared" / "configs"
@@ -42,6 +43,12 @@ MAPPED = {  # folder: nodes, context
     "naver-hyperclovax--HyperCLOVAX-SEED-Text-Instruct-0.5B": (390, 8192),
     "nvidia--Llama-3.1-70B-Instruct-FP8": (1286, 131072),
 }
+QUANTIZED = {  # folder: weights in codes of 8 bits; every other weight of every folder is a float
+    "Qwen--Qwen3-32B-FP8": 448,
+    "Qwen--Qwen3-32B-FP8-Static-PerTensor": 448,
+    "Qwen--Qwen3-8B-FP8": 252,
+    "nvidia--Llama-3.1-70B-Instruct-FP8": 560,
+}
 REFUSED = {  # folder: what the refusal says, all of it
     "Alibaba-NLP--gte-Qwen2-7B-instruct": ("`auto_map` is refused", "`is_causal` is false"),
     "dnakov--cwm-mlx": ("`layer_types` is", "`sliding_window` is refused"),
@@ -52,14 +59,17 @@ needs_configs = pytest.mark.skipif(not CONFIGS.is_dir(), reason="the published c
 
 
 def found(folder: str) -> Facts:
-    at = CONFIGS / folder
-    generation = at / "generation_config.json"
+    def beside(name: str) -> Source | None:
+        path = CONFIGS / folder / name
+        return Source(path=name, text=path.read_text("utf-8")) if path.is_file() else None
+
+    config = beside("config.json")
+    assert config is not None
     return map_config(
         HfTexts(
-            config=Source(path="config.json", text=(at / "config.json").read_text("utf-8")),
-            generation_config=Source(path="generation_config.json", text=generation.read_text("utf-8"))
-            if generation.is_file()
-            else None,
+            config=config,
+            generation_config=beside("generation_config.json"),
+            quantization=beside("hf_quant_config.json"),
         ),
         library(),
     )[0]
@@ -81,8 +91,9 @@ def test_a_published_config_maps(folder: str) -> None:
     if not (CONFIGS / folder).is_dir():
         pytest.skip(f"{folder} is not there")
     facts = found(folder)
-    tir = instantiate(blocks(load_circuit(library(), facts.arch), facts))
+    tir = as_declared(instantiate(blocks(load_circuit(library(), facts.arch), facts)), facts.quantization)
     assert (len(tir.nodes), tir.context) == MAPPED[folder]
+    assert sum(weight.format == "f8_e4m3" for weight in tir.weights) == QUANTIZED.get(folder, 0)
 
 
 @needs_configs
