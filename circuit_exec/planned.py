@@ -64,11 +64,13 @@ def planning_key(
 
 
 def _metadata_digest(checkpoint: Checkpoint) -> str:
-    """Of the bytes before the first tensor of a GGUF file; the texts and tables say it all for other checkpoints."""
+    """Of the bytes before the first tensor of a GGUF file, of several the first; the texts and tables say it all for
+    other checkpoints."""
     if checkpoint.kind != "gguf":
         return checkpoint.kind
     file = checkpoint.files[checkpoint.path]
-    end = min((tensor.offset for tensor in checkpoint.tensors.values()), default=len(file.data))
+    own = (tensor.offset for tensor in checkpoint.tensors.values() if tensor.file == checkpoint.path)
+    end = min(own, default=len(file.data))
     return hashlib.sha256(file.data[:end].data).hexdigest()
 
 

@@ -49,7 +49,6 @@ def read_gguf(path: str, data: Bytes) -> GgufTable:
         key = cursor.string("a key")
         metadata.append(read_value(cursor, key))
     _unique(path, "key", [entry.key for entry in metadata])
-    _whole(path, metadata)
     alignment = _alignment(path, metadata)
     heads = [_tensor_head(cursor) for _ in range(n_tensors)]
     _unique(path, "tensor", [head.name for head in heads])
@@ -91,18 +90,6 @@ def _unique(path: str, what: str, names: list[str]) -> None:
                 )
             )
         seen.add(name)
-
-
-def _whole(path: str, metadata: list[Metadata]) -> None:
-    for entry in metadata:
-        if entry.key == "split.count" and entry.value not in (0, 1):
-            raise LoadError(
-                Problem(
-                    message=f"the file is one of {entry.value} parts of a split model",
-                    fix="merge the parts with `llama-gguf-split --merge`",
-                    file=path,
-                )
-            )
 
 
 def _alignment(path: str, metadata: list[Metadata]) -> int:

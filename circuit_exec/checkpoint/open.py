@@ -1,4 +1,6 @@
-"""Opens what the user named: a directory with config.json and safetensors, a GGUF file, or a bare config.json."""
+"""Opens what the user named: a directory with config.json and safetensors, a GGUF file or the first of several, or a
+bare config.json.
+"""
 
 import os
 from pathlib import Path
@@ -6,9 +8,9 @@ from pathlib import Path
 from circuit.errors import LoadError, Problem
 from circuit.text import Source
 from circuit_exec.checkpoint.folder import read_folder
-from circuit_exec.checkpoint.gguf import read_gguf
+from circuit_exec.checkpoint.gguf_parts import read_gguf_model
 from circuit_exec.checkpoint.gguf_values import read_array
-from circuit_exec.checkpoint.mapped import map_file, read_text, unreadable
+from circuit_exec.checkpoint.mapped import read_text, unreadable
 from circuit_exec.checkpoint.records import Checkpoint, LongArray, Scalar
 
 TEXTS = ("config.json", "generation_config.json", "hf_quant_config.json")
@@ -70,10 +72,10 @@ def _magic(path: Path) -> bytes:
 
 
 def _open_gguf(path: str) -> Checkpoint:
-    file = map_file(path)
-    table = read_gguf(path, file.data)
-    tensors = {tensor.name: tensor for tensor in table.tensors}
-    return Checkpoint(path=path, kind="gguf", texts=(), metadata=table.metadata, tensors=tensors, files={path: file})
+    found = read_gguf_model(path)
+    return Checkpoint(
+        path=path, kind="gguf", texts=(), metadata=found.metadata, tensors=found.tensors, files=found.files
+    )
 
 
 def _open_directory(path: str, folder: Path) -> Checkpoint:

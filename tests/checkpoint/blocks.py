@@ -44,6 +44,35 @@ def random_blocks(format: str, n: int, seed: int) -> Bytes:
     return stored
 
 
+def not_finite_blocks(format: str, n: int, seed: int) -> Bytes:
+    """Random blocks of a format with f16 scales, each scale and minimum infinite or NaN, all pairs of them."""
+    rng = np.random.default_rng(seed)
+    stored = rng.integers(0, 256, (n, FORMATS[format].block_bytes), dtype=np.uint8)
+    at, heads = HEAD[format]
+    assert heads > 0
+    odd = np.array([0x7C00, 0xFC00, 0x7E00, 0xFDAB], dtype="<u2")
+    pairs = np.stack(np.meshgrid(odd, odd), axis=-1).reshape(-1, 2)
+    stored[:, at : at + 2 * heads] = np.resize(pairs[:, :heads], (n, heads)).astype("<u2").view(np.uint8).reshape(n, -1)
+    return stored
+
+
+def random_units(format: str, n: int, seed: int) -> Bytes:
+    """Rows of one unit of what schemes are brought together as: extreme scales first, then random ones, and all codes.
+
+    The head of a unit is a scale of 32 bits for codes of 8 bits, of 16 bits under the zero for codes of 4.
+    """
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, 1 << 32, (n, FORMATS[format].unit_words), dtype=np.uint32)
+    words[: n // 2, 1:] = ((np.arange(n // 2) * 17 + seed) % 256 * 0x01010101).astype(np.uint32)[:, None]
+    if format == "f8_e4m3":
+        scales = [0, 1 << 31, 1, 0x80000001, 0x7FFFFF, 0x800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
+        words[: len(scales), 0] = scales
+        return words.view(np.uint8)
+    scales = [0, 0x8000, 1, 0x8001, 0x3F, 0x80, 0x3C00, 0xBC00, 0x7BFF, 0x3F80, 0x7F7F, 0x7C00, 0x7E00, 0x7F80, 0x7FC0]
+    words[:, 0] = np.resize(scales, n) | (rng.integers(0, 16, n) << 16)
+    return words.view(np.uint8)
+
+
 def exact(stored: Bytes, format: str) -> list[Fraction]:
     """The values of one block."""
     data = stored.tobytes()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TYPE = {"u8": 0, "u32": 4, "i32": 5, "f32": 6, "bool": 7, "string": 8, "array": 9, "u64": 10}
-CODE = {"u8": "B", "u32": "I", "i32": "i", "f32": "f", "bool": "B", "u64": "Q"}
+TYPE = {"u8": 0, "u16": 2, "u32": 4, "i32": 5, "f32": 6, "bool": 7, "string": 8, "array": 9, "u64": 10}
+CODE = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "bool": "B", "u64": "Q"}
 GGML = {
     "f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12,
     "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "bf16": 30, "mxfp4": 39,

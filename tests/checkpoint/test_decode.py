@@ -1,5 +1,6 @@
 """Decoding gives the exact values, rounded once, and so the bytes of the published decoders."""
 
+import math
 import struct
 from pathlib import Path
 
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from circuit.formats import FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS
 from circuit_exec.checkpoint.decode import decode, rope_factors, tensor_values
 from circuit_exec.checkpoint.open import open_checkpoint
-from tests.checkpoint.blocks import HEAD, exact, random_blocks, rounded
+from tests.checkpoint.blocks import HEAD, exact, not_finite_blocks, random_blocks, random_units, rounded
 from tests.checkpoint.files import GGML, GgufTensor, Tensor, folder, gguf, safetensors
+from tests.checkpoint.schemes import e4m3
 
 
 @pytest.mark.parametrize("format", HEAD)
@@ -34,6 +36,44 @@ def test_block_values_are_the_bytes_of_the_published_decoder(seed: int, format: 
     with np.errstate(over="ignore"):
         theirs: NDArray[np.float32] = quants.dequantize(stored, kind).reshape(-1)
     assert np.array_equal(decode(stored.reshape(-1), format).view(np.uint32), theirs.view(np.uint32))
+
+
+@pytest.mark.parametrize("format", [format for format, (_, heads) in HEAD.items() if heads])
+def test_scales_that_are_not_finite_give_the_values_of_the_published_decoder_and_nan_is_canonical(format: str) -> None:
+    quants = pytest.importorskip("gguf.quants")
+    constants = pytest.importorskip("gguf.constants")
+    stored = not_finite_blocks(format, 64, 5)
+    with np.errstate(invalid="ignore"):
+        theirs: NDArray[np.float32] = quants.dequantize(stored, constants.GGMLQuantizationType(GGML[format])).reshape(
+            -1
+        )
+    bits = np.where(np.isnan(theirs), np.uint32(0x7FC00000), theirs.view(np.uint32))
+    assert np.isnan(theirs).any()
+    assert np.array_equal(decode(stored.reshape(-1), format).view(np.uint32), bits)
+
+
+@pytest.mark.parametrize("format", BROUGHT_TOGETHER)
+def test_units_of_schemes_are_the_exact_values_rounded_once(format: str) -> None:
+    """Every code of 4 bits less every zero under every kind of scale; every code of 8 bits, NaN too."""
+    stored = random_units(format, 240, 6)
+    words = stored.view("<u4").tolist()
+    found = decode(stored.reshape(-1), format).reshape(len(words), -1)
+    for row, values in zip(words, found, strict=True):
+        head, data = row[0], b"".join(word.to_bytes(4, "little") for word in row[1:])
+        if format == "f8_e4m3":
+            (scale,) = struct.unpack("<f", head.to_bytes(4, "little"))
+            codes = [math.nan if code & 127 == 127 else e4m3(code) for code in data]
+        else:
+            short = (head & 0xFFFF).to_bytes(2, "little")
+            (scale,) = struct.unpack("<e", short) if "_f16_" in format else struct.unpack("<f", b"\0\0" + short)
+            codes = [float((byte >> shift & 15) - (head >> 16)) for byte in data for shift in (0, 4)]
+        assert all(same(product(scale, code), value) for code, value in zip(codes, values, strict=True))
+
+
+def product(scale: float, code: float) -> float:
+    """The exact product, which a double holds, rounded to float32."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.float64(scale * code if math.isfinite(scale) else np.float64(scale) * code).astype(np.float32))
 
 
 def test_every_f16_and_bf16_pattern_decodes_exactly_and_nan_is_canonical() -> None:

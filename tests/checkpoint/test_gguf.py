@@ -252,13 +252,6 @@ def test_overlapping_tensors_are_refused(tmp_path: Path) -> None:
     refuse(tmp_path, gguf([], tensors), "tensor b: overlaps tensor a")
 
 
-def test_a_part_of_a_split_model_is_refused(tmp_path: Path) -> None:
-    data = gguf([key("split.count", "u32", 3)])
-    refuse(
-        tmp_path, data, "the file is one of 3 parts of a split model", "merge the parts with `llama-gguf-split --merge`"
-    )
-
-
 def test_the_reader_agrees_with_the_gguf_package(tmp_path: Path) -> None:
     oracle = pytest.importorskip("gguf")
     keys = [key("general.architecture", "string", "llama"), array_key("tokens", "string", ["a", "", "ü"])]

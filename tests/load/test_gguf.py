@@ -153,7 +153,6 @@ def test_biases_and_ties_are_read_off_the_tensors() -> None:
         ({"llama__attention__head_count_kv": (2, 1)}, "`llama.attention.head_count_kv` is [2, 1]"),
         ({"llama__block_count": None}, "`llama.block_count` is missing"),
         ({"general__type": "adapter"}, '`general.type` is "adapter"; only "model" is supported: adapters and'),
-        ({"split__count": 2}, "`split.count` is refused (2): files in several parts are not supported yet"),
         ({"llama__rope__scaling__type": "longrope"}, '`llama.rope.scaling.type` is "longrope", which is refused: its'),
         ({"general__architecture": "gemma"}, 'the file has the architecture "gemma", which has no circuit'),
         ({"general__architecture": None}, "the file has no `general.architecture`"),
