@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuit.bake.layout import PANEL_FORMATS, n_words
-from circuit.formats import FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS
 from circuit.sigma.storage import decode_panel, panel_words
 from circuit.uop.build import loop, param, stage
 from circuit.uop.evaluate import evaluate
@@ -14,7 +14,7 @@ from circuit.uop.scalar import Value
 from circuit_exec.checkpoint.decode import decode
 from circuit_exec.checkpoint.records import Bytes
 from circuit_exec.pack import pack_panels
-from tests.checkpoint.blocks import HEAD, random_blocks
+from tests.checkpoint.blocks import HEAD, not_finite_blocks, random_blocks, random_units
 
 N, PANEL = 6, 4
 
@@ -46,6 +46,16 @@ def test_a_program_reads_what_was_packed(format: str) -> None:
 def test_a_program_reads_blocks_with_extreme_scales_and_every_code(format: str) -> None:
     blocks = random_blocks(format, 5 * N, 12)
     check(format, blocks.reshape(N, -1))
+
+
+@pytest.mark.parametrize("format", [format for format, (_, heads) in HEAD.items() if heads])
+def test_a_program_reads_blocks_whose_scales_are_not_finite(format: str) -> None:
+    check(format, not_finite_blocks(format, 3 * N, 13).reshape(N, -1))
+
+
+@pytest.mark.parametrize("format", BROUGHT_TOGETHER)
+def test_a_program_reads_units_of_schemes_with_extreme_scales_and_every_code(format: str) -> None:
+    check(format, random_units(format, 5 * N, 14).reshape(N, -1))
 
 
 @pytest.mark.parametrize("format", PANEL_FORMATS)
