@@ -15,7 +15,7 @@ def files(*folders: str) -> dict[str, str]:
         path
         for folder in folders
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".gz"
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".gz", ".npz")
     )
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
