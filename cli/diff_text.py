@@ -119,12 +119,13 @@ def _where(at: Where) -> str:
 
 def _against(found: Agreement) -> list[str]:
     other = "" if found.other_token is None else f" (first other: position {found.other_token})"
+    beyond = f" at {found.outside} of {found.n_positions} positions it is not, first at {found.first_outside}"
     return [
         f"{found.file}: must be within {found.tolerance:g}",
         f"  same most likely token at {found.argmax} of {found.n_positions} positions{other}",
         f"  largest difference {found.largest:.9g}, at position {found.position}, column {found.column}: "
         f"{found.ours:.9g} and {found.theirs:.9g}",
-        *([] if found.holds else [f"  FAILED: it must be within {found.tolerance:g}"]),
+        *([] if found.holds else [f"  FAILED: it must be within {found.tolerance:g};{beyond}"]),
     ]
 
 
@@ -165,6 +166,8 @@ def _agreement(found: Agreement) -> dict[str, Json]:
         "tolerance": found.tolerance,
         "holds": found.holds,
         "positions": found.n_positions,
+        "outside": found.outside,
+        "first_outside": found.first_outside,
         "same_argmax": found.argmax,
         "first_other_argmax": found.other_token,
         "largest": _number(found.largest),

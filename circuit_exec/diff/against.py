@@ -17,13 +17,16 @@ Logits = NDArray[np.floating]
 class Agreement:
     """`largest` is the largest absolute difference, at `position` and `column`, between `ours` and `theirs`.
 
-    `argmax` counts the positions of the same most likely token (the lowest of equals); `other_token` is the first
-    position without. A difference that is no number is infinite.
+    `outside` counts the positions with a logit beyond the tolerance, `first_outside` is the first of them. `argmax`
+    counts the positions of the same most likely token (the lowest of equals); `other_token` is the first position
+    without. A difference that is no number is infinite.
     """
 
     file: str
     tolerance: float
     n_positions: int
+    outside: int
+    first_outside: int | None
     argmax: int
     other_token: int | None
     largest: float
@@ -35,7 +38,7 @@ class Agreement:
     @property
     def holds(self) -> bool:
         """Whether every logit is within the tolerance."""
-        return self.largest <= self.tolerance
+        return self.outside == 0
 
 
 def read_logits(path: Path) -> Logits:
@@ -74,8 +77,9 @@ def agreement(
     seen: Iterator[Seen], logits: str, found: Logits, file: str, rows: dict[int, int], tolerance: float
 ) -> Agreement:
     """Runs to the end. `rows`: for each position that has logits, the row of the file."""
-    argmax = 0
+    argmax = outside = 0
     other_token: int | None = None
+    first_outside: int | None = None
     worst = (-1.0, 0, 0, 0.0, 0.0)
     for step in seen:
         if not step.asked:
@@ -90,6 +94,10 @@ def agreement(
         argmax += int(same.sum())
         if other_token is None and not same.all():
             other_token = step.asked[int(np.argmin(same))]
+        beyond = apart.max(axis=1) > tolerance
+        outside += int(beyond.sum())
+        if first_outside is None and beyond.any():
+            first_outside = step.asked[int(np.argmax(beyond))]
         row, column = divmod(int(apart.argmax()), apart.shape[1])
         if apart[row, column] > worst[0]:
             pair = float(ours[row, column]), float(theirs[row, column])
@@ -98,6 +106,8 @@ def agreement(
         file=file,
         tolerance=tolerance,
         n_positions=len(rows),
+        outside=outside,
+        first_outside=first_outside,
         argmax=argmax,
         other_token=other_token,
         largest=worst[0],

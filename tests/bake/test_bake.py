@@ -16,11 +16,12 @@ from circuit.errors import LoadError, RunError
 from circuit.tir.ir import Concat, Key, Recipe, Unpermute, Weight
 from circuit_exec import baked_file
 from circuit_exec.bake import BakedWeights, bake, entry_words
+from circuit_exec.baked_file import Identification, open_payload
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import decode
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import Checkpoint
-from circuit_exec.pack import unpack_panels
+from circuit_exec.pack import Words, unpack_panels
 from tests.checkpoint.files import GGML, GgufTensor, gguf
 
 PANEL = 4
@@ -246,6 +247,27 @@ def test_a_full_disk_is_refused_and_leaves_nothing(checkpoint: Checkpoint, cache
     assert problem.fix == "free space there, or delete the folder (it is made again)"
     assert problem.file == str(cache.root / "weights")
     assert [name for name in cache_files(cache) if name.startswith("weights")] == []
+
+
+def test_weights_that_do_not_read_back_are_refused(
+    checkpoint: Checkpoint, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that gives back other bytes than it took."""
+
+    def flipped(path: Path, belongs: Identification, n_bytes: int, cache: Cache) -> Words | str:
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        return open_payload(path, belongs, n_bytes, cache)
+
+    monkeypatch.setattr("circuit_exec.bake.open_payload", flipped)
+    with pytest.raises(RunError) as caught:
+        bake(MANIFEST, checkpoint, cache, silent)
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("the baked weights do not read back as they were written: ")
+    assert problem.fix == "check the disk, or set XDG_CACHE_HOME to a folder on another one"
+    assert problem.file is not None
+    assert problem.file.endswith(".weights")
 
 
 def test_a_cache_that_cannot_be_written_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:

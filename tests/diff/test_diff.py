@@ -20,6 +20,7 @@ from tests.diff.faults import fault_in, last_bit_flipped, replaced
 BASE = Side(rules="reference", policy=(), threads=1, chunk=None, steps=0)
 FUSED = replace(BASE, rules="all")
 OTHER = replace(BASE, chunk=64)
+A_FILE = "give a file that numpy.save wrote, float32 [positions, vocabulary]"
 EPSILON = "0x1.4f8b580000000p-17f"
 Run = Callable[..., Report]
 
@@ -157,6 +158,7 @@ def test_logits_from_elsewhere_are_compared_within_a_tolerance(folder: Path, run
     against = report.against
     assert against is not None
     assert (against.position, against.column, against.argmax, against.other_token) == (40, 7, 69, 40)
+    assert (against.outside, against.first_outside) == (1, 40)
     assert against.largest == pytest.approx(100, abs=1e-3)
     assert run(replace(asked, tolerance=101.0)).holds
 
@@ -179,20 +181,30 @@ def test_a_logit_that_is_no_number_is_no_agreement(folder: Path, run: Run) -> No
 
 
 @pytest.mark.parametrize(
-    ("array", "message"),
+    ("array", "message", "fix"),
     [
-        (np.zeros((70, 289), np.float32), "the file has logits of 289 tokens, the model has 290"),
-        (np.zeros((69, 290), np.float32), "the file has 69 rows, the run 70 tokens and 70 positions to compare"),
-        (np.zeros((70, 290), np.int32), "the file holds int32 [70, 290], not logits"),
-        (np.zeros(70, np.float32), "the file holds float32 [70], not logits"),
+        (
+            np.zeros((70, 289), np.float32),
+            "the file has logits of 289 tokens, the model has 290",
+            "give logits of the same model",
+        ),
+        (
+            np.zeros((69, 290), np.float32),
+            "the file has 69 rows, the run 70 tokens and 70 positions to compare",
+            "give a row for each token, or for each of --positions",
+        ),
+        (np.zeros((70, 290), np.int32), "the file holds int32 [70, 290], not logits", A_FILE),
+        (np.zeros(70, np.float32), "the file holds float32 [70], not logits", A_FILE),
     ],
 )
-def test_logits_that_are_not_of_this_run_are_refused(folder: Path, run: Run, array: np.ndarray, message: str) -> None:
+def test_logits_that_are_not_of_this_run_are_refused(
+    folder: Path, run: Run, array: np.ndarray, message: str, fix: str
+) -> None:
     path = folder / "wrong.npy"
     np.save(path, array)
     with pytest.raises((LoadError, RunError)) as caught:
         run(replace(request(see="logits"), against=path))
-    assert [(p.message, p.file) for p in caught.value.problems] == [(message, str(path))]
+    assert [(p.message, p.fix, p.file) for p in caught.value.problems] == [(message, fix, str(path))]
 
 
 def test_a_file_that_is_no_array_is_refused(folder: Path, run: Run) -> None:
@@ -202,3 +214,6 @@ def test_a_file_that_is_no_array_is_refused(folder: Path, run: Run) -> None:
     path.write_text("1 2 3")
     with pytest.raises(LoadError, match="the file is no NumPy array"):
         run(replace(request(see="logits"), against=path))
+    np.savez(folder / "two", a=np.zeros(1))
+    with pytest.raises(LoadError, match="the file holds an archive, not logits"):
+        run(replace(request(see="logits"), against=folder / "two.npz"))

@@ -9,6 +9,7 @@ from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
 from circuit.front.text import bir_text, parse_bir
 from circuit.load.circuit_file import load_circuit
+from circuit.load.facts import Naming
 from circuit.text import Source
 from tests.cases.texts import MODEL_TYPES, bir_of, case, facts, library
 
@@ -104,6 +105,9 @@ def test_lines_of_a_step_and_a_bind_look_like_this() -> None:
         ("step a glu writes b f32 n 1", "the line is not whole"),
         ("step a glu reads b {kind 1 2}", "a param is `name=value`"),
         ('dim "x', '`"x` cannot be read'),
+        ("share a = b", "a is not a quoted string"),
+        ('share "a\\x" = b', '"a\\x" is not a quoted string'),
+        ('bind a f32 3 ( dim ) <- "a" "b"', "a recipe is a tensor name or `unpermute(HEADS, NAME)`"),
         ("step a rope reads b {inv_freq=@nothing}", "the line is not whole"),
     ],
 )
@@ -125,6 +129,7 @@ def test_a_text_without_its_first_lines_is_refused() -> None:
         "the text has no `arch`",
         "the text has no `context`",
     ]
+    assert {problem.fix for problem in caught.value.problems} == {"start with `const arch` and `dim context`"}
 
 
 def test_comments_and_empty_lines_are_nothing() -> None:
@@ -147,3 +152,14 @@ def test_facts_that_do_not_fit_the_circuit_are_refused() -> None:
     with pytest.raises(PlanError) as caught:
         blocks(circuit, replace(found, naming=replace(found.naming, names=(("lm_head", "output"),))))
     assert "error: the config map names no tensor for `model.embed_tokens`\n" in str(caught.value)
+
+
+def test_a_module_that_the_config_map_does_not_name_is_refused() -> None:
+    circuit = load_circuit(library(), "dense_gqa")
+    naming = Naming(names=(("model.embed_tokens", "token_embd"),))
+    with pytest.raises(PlanError) as caught:
+        blocks(circuit, replace(facts(case("mistral")), naming=naming))
+    assert str(caught.value) == (
+        "error: the config map names no tensor for `{L}.input_layernorm`\n --> kernels/circuits/dense_gqa.toml\n"
+        "  = fix: add it to `names` in the map"
+    )

@@ -167,6 +167,18 @@ def test_a_broken_config_map_is_refused(old: str, new: str, message: str) -> Non
     assert f" --> {MAP}" in error
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "fix"),
+    [
+        ("[variant.mistral.dims]", "[variant.mixtral.dims]", "rename or remove it"),
+        ('{ dim = "dim" }', '{ dim = "width" }', "declare it under dims, params, run or objects"),
+        ('"qwen2", "qwen3"]', '"qwen2", "qwen2"]', "map it once"),
+    ],
+)
+def test_a_broken_config_map_is_refused_with_what_to_do(old: str, new: str, fix: str) -> None:
+    assert f"\n  = fix: {fix}" in map_refusal(old, new)
+
+
 def test_a_fact_may_list_the_values_that_it_allows() -> None:
     allowed = edited(MAP, "vocab = { default = 151936 }", "vocab = { default = 151936, allowed = [290, 300] }")
     assert map_config(texts(case("qwen2")), allowed)

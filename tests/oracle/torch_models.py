@@ -155,6 +155,21 @@ def logits(model: "torch.nn.Module", tokens: Sequence[int]) -> F32:
     return found
 
 
+def long_logits(model: "torch.nn.Module", tokens: Sequence[int], positions: Sequence[int], chunk: int = 512) -> F32:
+    """[positions asked for, vocabulary]: the text in chunks with a cache, so that no matrix has a side for every token
+    but one."""
+    import torch
+    from transformers import DynamicCache
+
+    past = DynamicCache(config=model.config)
+    rows: list[F32] = []
+    for at in range(0, len(tokens), chunk):
+        with torch.no_grad():
+            found = model(torch.tensor([list(tokens[at : at + chunk])]), cache=past, use_cache=True).logits[0]
+        rows += [found[position - at].numpy() for position in positions if at <= position < at + chunk]
+    return np.stack(rows)
+
+
 def greedy(model: "torch.nn.Module", prompt: Sequence[int], n: int) -> tuple[list[int], float]:
     """`n` ids after the prompt, and the smallest lead of a chosen logit over the next, as part of the largest logit."""
     import torch

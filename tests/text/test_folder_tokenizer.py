@@ -164,13 +164,13 @@ def test_a_damaged_config_is_refused(tmp_path: Path, text: str, message: str) ->
         (
             {"eos_token": "<eos>"},
             'eos_token is "<eos>", which is not a token of tokenizer.json',
-            "correct eos_token, or",
+            "correct eos_token, or download both files again",
         ),
         ({"chat_template": 3}, "chat_template is not a template's text", "write it as a string"),
         (
             {"chat_template": [{"name": "rag", "template": ""}]},
             "chat_template has no template named default, only rag",
-            "n",
+            "name the one to use default",
         ),
         ({"added_tokens_decoder": []}, "added_tokens_decoder is not an object", "download the file again"),
         (

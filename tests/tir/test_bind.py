@@ -7,6 +7,7 @@ import pytest
 from circuit.errors import LoadError
 from circuit.load.inputs import TensorInfo
 from circuit.tir.bind import bind
+from circuit.tir.ir import Concat, Key, Recipe, Tir
 from tests.cases.texts import MODEL_TYPES, Config, case, mapped, tensors_of, tir_of
 
 
@@ -109,16 +110,50 @@ def test_formats_must_be_known_and_rows_whole_blocks() -> None:
     config = case("llama")
     name = "model.layers.0.mlp.down_proj.weight"
     tensors = edited(tensors_of(tir_of(config)), name, format="f8_e4m3")
-    assert f"tensor `{name}` is stored as f8_e4m3, which is not supported\n" in refusal(config, tensors)
+    error = refusal(config, tensors)
+    assert f"tensor `{name}` is stored as f8_e4m3, which is not supported\n" in error
+    assert "  = fix: use a checkpoint stored as one of: f32, i32, f16, bf16, q4_0, " in error
     odd = case("llama", intermediate_size=100)
     tensors = edited(tensors_of(tir_of(odd)), name, format="q4_0")
-    assert f"tensor `{name}` has rows of 100 values, which are not whole q4_0 blocks\n" in refusal(odd, tensors)
+    error = refusal(odd, tensors)
+    assert f"tensor `{name}` has rows of 100 values, which are not whole q4_0 blocks\n" in error
+    assert "  = fix: use an undamaged checkpoint" in error
 
 
 def test_a_tensor_that_is_there_twice_is_refused() -> None:
     config = case("llama")
     tensors = tensors_of(tir_of(config))
-    assert "tensor `model.norm.weight` is there twice\n" in refusal(config, (*tensors, tensors[-1]))
+    error = refusal(config, (*tensors, tensors[-1]))
+    assert "tensor `model.norm.weight` is there twice\n  = fix: use an undamaged checkpoint" in error
+
+
+def bound_again(recipe: Recipe) -> Tir:
+    """The circuit with another recipe for the last weight."""
+    tir = tir_of(case("llama"))
+    return replace(tir, weights=(*tir.weights[:-1], replace(tir.weights[-1], recipe=recipe)))
+
+
+def test_a_tensor_that_two_weights_read_is_refused() -> None:
+    config, name = case("llama"), "model.layers.0.input_layernorm.weight"
+    ledger = mapped(config)[1]
+    with pytest.raises(LoadError) as caught:
+        bind(bound_again(Key(key=name)), tensors_of(tir_of(config)), ledger)
+    problem = caught.value.problems[0]
+    assert problem.message == f"tensor `{name}` is bound twice, by l0.attn.norm.weight and head.norm.weight"
+    assert problem.fix == "bind it once in the circuit"
+
+
+def test_parts_of_one_weight_must_be_stored_alike() -> None:
+    parts = ("a", "b")
+    tir = bound_again(Concat(parts=tuple(Key(key=name) for name in parts)))
+    given = [
+        TensorInfo(name=name, format=format, shape=(32,)) for name, format in zip(parts, ("f32", "bf16"), strict=True)
+    ]
+    with pytest.raises(LoadError) as caught:
+        bind(tir, (*tensors_of(tir_of(case("llama"))), *given), mapped(case("llama"))[1])
+    problem = caught.value.problems[0]
+    assert problem.message == "tensors `a` (f32) and `b` (bf16) differ in format"
+    assert problem.fix == "store them alike"
 
 
 def test_dtype_is_not_read_where_the_tensors_say_it() -> None:

@@ -160,6 +160,14 @@ def test_rows_that_are_not_whole_groups_are_refused() -> None:
     assert f"error: {down} has rows of 96 inputs, which are not whole groups of 64\n --> config.json:" in error
 
 
+def test_outputs_that_are_not_whole_words_are_refused() -> None:
+    config = config_of(GPTQ) | {"intermediate_size": 100}
+    up = "model.layers.0.mlp.up_proj"
+    error = refusal(config, gptq_tensors(config))
+    assert f"error: {up} has 100 outputs, which are not whole words of eight\n --> config.json:" in error
+    assert "  = fix: correct the config, or use the checkpoint that belongs to it" in error
+
+
 def test_a_missing_part_is_refused_by_its_name() -> None:
     config = config_of(GPTQ)
     tensors = tuple(tensor for tensor in gptq_tensors(config) if tensor.name != f"{UP}.qzeros")

@@ -125,6 +125,7 @@ def test_a_line_of_a_node_looks_like_this() -> None:
         ("node x glu", "the line is not whole"),
         ('weight w20 a f32 3 () <- "a" "b"', "there are words after the recipe"),
         ("list @9 1", "a list is in brackets"),
+        ('share "a" <- "b"', "`=` is expected between two tensors"),
     ],
 )
 def test_a_malformed_line_is_refused_with_file_and_line(line: str, reason: str) -> None:
@@ -138,13 +139,17 @@ def test_a_malformed_line_is_refused_with_file_and_line(line: str, reason: str) 
 
 
 def test_a_text_without_head_or_with_a_gap_in_its_edges_is_refused() -> None:
-    for text, message in (
-        ("dim a 1\n", "the text has no `tir` line"),
-        ("tir a context 1\ninput %1 a f32 n 1\n", "the edges are not numbered from 0 on"),
+    for text, message, fix in (
+        ("dim a 1\n", "the text has no `tir` line", "start with `tir ARCH context N`"),
+        (
+            "tir a context 1\ninput %1 a f32 n 1\n",
+            "the edges are not numbered from 0 on",
+            "number every edge once",
+        ),
     ):
         with pytest.raises(LoadError) as caught:
             parse_tir(Source(path="x.tir", text=text))
-        assert caught.value.problems[0].message == message
+        assert (caught.value.problems[0].message, caught.value.problems[0].fix) == (message, fix)
 
 
 Change = Callable[[Tir], Tir]
@@ -238,6 +243,7 @@ def test_names_of_a_block_circuit_must_be_known_and_unique(old: str, new: str, m
     with pytest.raises(PlanError) as caught:
         instantiate(parse_bir(Source(path="x", text=text.replace(old, new, 1))))
     assert any(problem.message.startswith(message) for problem in caught.value.problems)
+    assert {problem.fix for problem in caught.value.problems} == {"correct the block circuit"}
 
 
 def test_a_model_of_126_layers_takes_well_under_a_second() -> None:
