@@ -228,7 +228,7 @@ def test_verify_refuses_what_does_not_fit(change: Change, message: str) -> None:
         (
             "writes l0.attn.a f32 n 64 state l0.attn.kv",
             "writes l0.attn.a f32 n 64 state kw",
-            "`l0.attn.attend` uses the",
+            "`l0.attn.attend` uses the unknown state `kw`",
         ),
         ("outputs head.logits", "outputs head.logit", "`head` leaves the unknown edge `head.logit`"),
         ("= embed.tokens.weight", "= embed.weight", "`lm_head.weight` shares the unknown weight `embed.weight`"),
