@@ -54,6 +54,32 @@ def test_a_run_that_holds_says_so_and_ends_with_0(home: Home) -> None:
     assert ran.out.endswith("\nevery check holds\n")
 
 
+def test_every_list_makes_its_sides(home: Home) -> None:
+    lists = ("--rules", "all,reference", "--policy", "default,kv=f32+parity=portable", "--steps", "0,5")
+    ran = home.met("circuit", "diff", "model", "--positions", "3,19", *lists, "--json")
+    assert ran.code == 0, ran.err
+    data = json.loads(ran.out)
+    assert (data["holds"], data["tokens"], data["positions"]) == (True, 20, [3, 19])
+    assert data["control"]["position"] == 19
+    assert [(p["name"], p["must"], p["different"] > 0) for p in data["pairs"]] == [
+        ("repeat", "be equal", False),
+        ("control", "differ", True),
+        *[("side", "be equal", False)] * 7,
+    ]
+    sides = [tuple(p["other"][key] for key in ("rules", "policy", "steps")) for p in data["pairs"][2:]]
+    stated = "kv=f32+parity=portable"
+    assert sides == [
+        ("all", "default", "5"),
+        ("all", stated, "0"),
+        ("all", stated, "5"),
+        ("reference", "default", "0"),
+        ("reference", "default", "5"),
+        ("reference", stated, "0"),
+        ("reference", stated, "5"),
+    ]
+    assert {p["elements"] for p in data["pairs"]} == {2 * 290}
+
+
 def test_tokens_of_a_file_and_logits_of_the_same_run_agree(home: Home) -> None:
     (home.folder / "ids.txt").write_text(" ".join(str(i * 7 % 290) for i in range(40)))
     made = home.met("logits", "model", "--tokens", "ids.txt", "--out", "diff.npy")

@@ -11,7 +11,7 @@ from circuit.errors import LoadError, RunError
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.diff.run import Pair, Report, Request, diff
-from circuit_exec.diff.sides import Alter, Side, Sides, unaltered
+from circuit_exec.diff.sides import Alter, Side, Sides, claims_equal, unaltered
 from circuit_exec.logits import all_logits
 from circuit_exec.model import load_model
 from tests import models
@@ -33,10 +33,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path) -> Run:
+def sides(folder: Path) -> Sides:
     cache = Cache(root=folder / "cache")
-    sides = Sides(checkpoint=open_checkpoint(str(folder / "model")), cache=cache, progress=lambda what, part: None)
+    return Sides(checkpoint=open_checkpoint(str(folder / "model")), cache=cache, progress=lambda what, part: None)
 
+
+@pytest.fixture(scope="module")
+def run(sides: Sides) -> Run:
     def found(request: Request, alter: Alter = unaltered) -> Report:
         return diff(request, replace(sides, alter=alter))
 
@@ -80,6 +83,19 @@ def test_steps_of_other_lengths_are_compared_position_by_position(run: Run, othe
     same = pair_of(run(request()), "repeat")
     assert side.must == "be equal"
     assert (side.found.n_different, side.found.n_elements) == (0, same.found.n_elements)
+
+
+def test_no_equality_is_claimed_over_other_bytes_or_an_axis_that_does_not_hold(sides: Sides) -> None:
+    made = sides.running(BASE)
+    with sides.opened(BASE, made, 1) as one:
+        chunked = replace(one, side=OTHER)
+        assert claims_equal(one, chunked)
+        assert not claims_equal(one, replace(chunked, made=replace(made, bytes_digest="another")))
+        for axis in ("prefill chunking", "run to run"):
+            unclaimed = replace(made, holds=made.holds - {axis})
+            side = OTHER if axis == "prefill chunking" else BASE
+            assert not claims_equal(one, replace(one, side=side, made=unclaimed))
+            assert not claims_equal(replace(one, made=unclaimed), replace(one, side=side))
 
 
 def test_a_changed_constant_in_one_launch_is_found_in_that_launch(run: Run) -> None:
