@@ -31,6 +31,7 @@ CASES: dict[str, tuple[Quantized, str]] = {  # how the projection is stored, the
     "fp8_compressed_tensor": (recipe("fp8", N, K, scale="weight_scale"), "f8_e4m3"),
     "fp8_compressed_channel": (recipe("fp8", 1, K, scale="weight_scale"), "f8_e4m3"),
     "fp8_compressed_block": (recipe("fp8", 8, 128, scale="weight_scale"), "f8_e4m3"),
+    "fp8_modelopt": (recipe("fp8", N, K, scale="weight_scale"), "f8_e4m3"),
 }
 
 
