@@ -18,6 +18,8 @@ from circuit.load.quantization_keys import (
     HF_QUANT,
     HF_QUANT_INNER,
     MODELOPT,
+    MODELOPT_GROUP,
+    MODELOPT_WEIGHTS,
     WEIGHTS,
 )
 from circuit.load.quantization_scope import GROUPS, Refused, Scope, value_at
@@ -170,7 +172,16 @@ def _of_strategy(weights: Scope, found: Mapping[str, Plain]) -> Precision:
 
 def _modelopt(scope: Scope) -> Quantization:
     found = scope.used(MODELOPT)
-    return _modelopt_fp8(scope, found, _one_list(scope, found, "exclude_modules", "ignore"))
+    made = _modelopt_fp8(scope, found, _one_list(scope, found, "exclude_modules", "ignore"))
+    groups = found.get("config_groups", {})
+    if not isinstance(groups, dict):
+        scope.refuse(("config_groups",), "an object")
+        raise AssertionError
+    for name in groups:
+        group = scope.inner("config_groups", name)
+        if "weights" in group.used(MODELOPT_GROUP):
+            group.inner("weights").used(MODELOPT_WEIGHTS)
+    return made
 
 
 def _of_own_file(reading: Reading, document: Document) -> Quantization | None:

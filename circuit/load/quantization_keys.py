@@ -87,9 +87,19 @@ MODELOPT: Table = {
     "quant_algo": _USE,
     "ignore": _LIST,
     "exclude_modules": _LIST,
-    **_ignored("`quant_algo` says the same", "config_groups"),
+    "config_groups": _OBJECT,
     **_ignored(_CACHE, "kv_cache_scheme", "kv_cache_quant_algo"),
     **_ignored(_PROGRAM, "producer"),
+}
+MODELOPT_GROUP: Table = {
+    "weights": _OBJECT,
+    "targets": _required("every projection is stored alike", ["Linear"]),
+    **_ignored(_ACTIVATIONS, "input_activations", "output_activations"),
+}
+MODELOPT_WEIGHTS: Table = {
+    "num_bits": _required("`quant_algo` says FP8", 8),
+    "type": _required("`quant_algo` says FP8", "float"),
+    "dynamic": _required("scales of weights are stored", False),
 }
 HF_QUANT: Table = {"quantization": _OBJECT, **_ignored(_PROGRAM, "producer")}
 HF_QUANT_INNER: Table = {

@@ -218,6 +218,11 @@ def test_every_key_is_in_the_ledger_with_what_became_of_it() -> None:
             {"quant_method": "modelopt", "quant_algo": "NVFP4"},
             '`quantization_config.quant_algo` is "NVFP4"; "FP8" is supported',
         ),
+        (
+            MODELOPT | {"config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float"}}}},
+            "`quantization_config.config_groups.group_0.weights.num_bits` is 4; only 8 is supported: `quant_algo` says",
+        ),
+        (MODELOPT | {"config_groups": []}, "`quantization_config.config_groups` is []; an object is supported"),
         ({"quant_method": "modelopt"}, '`quantization_config.quant_algo` is missing; "FP8" is supported'),
     ],
 )

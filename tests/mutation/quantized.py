@@ -15,6 +15,8 @@ from circuit.load.quantization_keys import (
     HF_QUANT,
     HF_QUANT_INNER,
     MODELOPT,
+    MODELOPT_GROUP,
+    MODELOPT_WEIGHTS,
     WEIGHTS,
     Rule,
     Table,
@@ -50,12 +52,22 @@ def quantized() -> tuple[Quantized, ...]:
     gptq: Object = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}
     own: Object = {"quantization": {"quant_algo": "FP8", "exclude_modules": lists}}
     eight: Object = {"num_bits": 8, "type": "float", "symmetric": True}
+    float8: Object = {"num_bits": 8, "type": "float", "dynamic": False}
     block: Plain = [128, 128]
     found = [
         _flat("fp8 of blocks", fp8 | {"weight_block_size": block}, FP8),
         _flat("fp8 of tensors", fp8 | {"ignored_layers": lists}, FP8),
         _flat("fp8 with the other list", {"quant_method": "fp8", "ignored_layers": lists}, FP8),
         _flat("modelopt", modelopt, MODELOPT),
+        Quantized(
+            name="modelopt with groups",
+            files={CONFIG: modelopt | {"config_groups": {"group_0": {"targets": ["Linear"], "weights": float8}}}},
+            tables={
+                (): MODELOPT,
+                ("config_groups", "group_0"): MODELOPT_GROUP,
+                ("config_groups", "group_0", "weights"): MODELOPT_WEIGHTS,
+            },
+        ),
         _flat("modelopt with the other list", _without(modelopt, "ignore") | {"exclude_modules": lists}, MODELOPT),
         _flat("awq", awq | {"modules_to_not_convert": [UP]}, AWQ),
         _flat("awq with both sizes", awq | {"q_group_size": 32}, AWQ),
