@@ -48,6 +48,7 @@ def tokenizer_of_folder(folder: str, read: Read) -> Tokenizer:
         file=main.path,
         n_tokens=backend.get_vocab_size(with_added_tokens=True),
         segment=lambda text: list(backend.encode(text, add_special_tokens=False).ids),
+        rules=backend.to_str,
         piece=piece,
         strips_space=strips_space,
         bos_id=bos if bos is not None or not added else added[0],

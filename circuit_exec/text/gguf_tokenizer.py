@@ -83,8 +83,8 @@ def _byte_level(keys: Keys) -> Tokenizer:
             case _:
                 return bytes_of(token)
 
-    segment = _byte_level_segmenter(keys, pre, vocabulary)
-    return _tokenizer(keys, vocabulary, segment, piece, strips_space=False, adds_bos=pre.adds_bos)
+    segment, rules = _byte_level_segmenter(keys, pre, vocabulary)
+    return _tokenizer(keys, vocabulary, segment, rules, piece, strips_space=False, adds_bos=pre.adds_bos)
 
 
 def _pre_tokenizer(keys: Keys) -> PreTokenizer:
@@ -104,7 +104,10 @@ def _pre_tokenizer(keys: Keys) -> PreTokenizer:
     return PRE_TOKENIZERS[name]
 
 
-def _byte_level_segmenter(keys: Keys, pre: PreTokenizer, vocabulary: _Vocabulary) -> Callable[[str], list[int]]:
+def _byte_level_segmenter(
+    keys: Keys, pre: PreTokenizer, vocabulary: _Vocabulary
+) -> tuple[Callable[[str], list[int]], Callable[[], str]]:
+    """The function from a text to its ids, and its rules."""
     from tokenizers import AddedToken, Regex
     from tokenizers import Tokenizer as Backend
     from tokenizers.models import BPE
@@ -138,7 +141,7 @@ def _byte_level_segmenter(keys: Keys, pre: PreTokenizer, vocabulary: _Vocabulary
         ids: list[int] = backend.encode(text, add_special_tokens=False).ids
         return ids
 
-    return segment
+    return segment, backend.to_str
 
 
 def _merges(keys: Keys) -> list[tuple[str, str]]:
@@ -182,16 +185,14 @@ def _sentencepiece(keys: Keys) -> Tokenizer:
             case _:
                 return token.replace(SPACE, " ").encode("utf-8")
 
-    segment = segmenter(
-        ScoredVocabulary(
-            id_of=vocabulary.id_of,
-            scores=tuple(gguf.numbers(keys, gguf.SCORES, len(vocabulary.tokens))),
-            byte_ids=byte_ids,
-            controls=tuple(t for t, kind in zip(vocabulary.tokens, vocabulary.types, strict=True) if kind in MATCHED),
-            prefixes_space=prefixes_space,
-        )
+    rules = ScoredVocabulary(
+        id_of=vocabulary.id_of,
+        scores=tuple(gguf.numbers(keys, gguf.SCORES, len(vocabulary.tokens))),
+        byte_ids=byte_ids,
+        controls=tuple(t for t, kind in zip(vocabulary.tokens, vocabulary.types, strict=True) if kind in MATCHED),
+        prefixes_space=prefixes_space,
     )
-    return _tokenizer(keys, vocabulary, segment, piece, strips_space=prefixes_space, adds_bos=True)
+    return _tokenizer(keys, vocabulary, segmenter(rules), rules, piece, strips_space=prefixes_space, adds_bos=True)
 
 
 def _byte_ids(keys: Keys, vocabulary: _Vocabulary) -> tuple[int, ...]:
@@ -231,6 +232,7 @@ def _tokenizer(
     keys: Keys,
     vocabulary: _Vocabulary,
     segment: Callable[[str], list[int]],
+    rules: Callable[[], str] | ScoredVocabulary,
     piece: Callable[[int], bytes],
     *,
     strips_space: bool,
@@ -256,6 +258,7 @@ def _tokenizer(
         file=keys.file,
         n_tokens=len(tokens),
         segment=segment,
+        rules=rules,
         piece=piece,
         strips_space=strips_space,
         bos_id=bos,

@@ -24,7 +24,12 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
 
 def all_stop_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> tuple[int, ...]:
     """The union of the tokenizer's stop ids and eos_token_id of config.json and generation_config.json, ascending."""
-    return stop_ids(tokenizer, [id for source in checkpoint.texts for id in _end_ids(source)])
+    return stop_ids(tokenizer, config_stop_ids(checkpoint))
+
+
+def config_stop_ids(checkpoint: Checkpoint) -> tuple[int, ...]:
+    """The ids of eos_token_id in config.json and generation_config.json, ascending; a GGUF file has neither."""
+    return tuple(sorted({id for source in checkpoint.texts for id in _end_ids(source)}))
 
 
 def _end_ids(source: Source) -> list[int]:

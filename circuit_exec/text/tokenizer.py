@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from circuit.errors import LoadError, Problem, RunError
 from circuit_exec.text.chat import ChatTemplate
+from circuit_exec.text.sentencepiece import ScoredVocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -14,12 +15,14 @@ class Tokenizer:
     `segment` gives the ids of a text in which control tokens are recognized; it adds nothing around them.
     `piece` gives the bytes of an id as part of a text, empty for a control token. `strips_space` says that decoding a
     text from its start drops the one space that `segment` put there. `named` has the texts of bos_token, eos_token, …
+    `rules` are what `segment` does, as data: the JSON of the tokenizers package, or scores.
     `plain_problem` says why it is unknown what belongs around a plain text; a chat template writes that itself.
     """
 
     file: str
     n_tokens: int
     segment: Callable[[str], list[int]]
+    rules: Callable[[], str] | ScoredVocabulary
     piece: Callable[[int], bytes]
     strips_space: bool
     bos_id: int | None
