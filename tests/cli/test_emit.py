@@ -372,7 +372,7 @@ def test_the_demo_model_says_the_same_words(home: Home) -> None:
 
     path = find_model("smollm2", user_cache())
     if path is None:
-        pytest.fail("fetch the model first: met fetch smollm2")
+        pytest.skip("the demo model is not in the cache: met fetch smollm2")
     assert home.met("emit", str(path), "-o", "demo").code == 0
     program = built(home.folder / "demo")
     for prompt in ("What is photosynthesis?", "Name 3 colours, please.", "def f(x):\n    return x + 12345"):
