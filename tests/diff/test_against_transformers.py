@@ -1,7 +1,7 @@
 """`met circuit diff --against` with logits of transformers at long positions: many faults cannot be seen below them."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 
 from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
-from circuit_exec.diff.run import Report, Request, diff
+from circuit_exec.diff.run import Request, diff
 from circuit_exec.diff.sides import Side, Sides
 from circuit_exec.fetch import find_model
 from circuit_exec.text.load import load_tokenizer
@@ -64,28 +64,41 @@ def test_tiny_models_agree_at_8192_positions_and_the_feature_of_each_is_seen(cas
     assert "of 13 positions it is not, first at " in ran.out
 
 
-def smollm2(tmp_path: Path, asked: tuple[int, ...], side: Side) -> Report:
-    """The demo model against transformers on the weights that the gguf package decodes, on repeated English."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """The demo model, tokens, and a file with the logits of transformers at the positions `asked`."""
+
+    sides: Sides
+    tokens: tuple[int, ...]
+    asked: tuple[int, ...]
+    logits: Path
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """1024 tokens of repeated English, on the weights that the gguf package decodes."""
     file = find_model("smollm2", user_cache())
     if file is None:
         pytest.skip("the demo model is not in the cache: met fetch smollm2")
     checkpoint = open_checkpoint(str(file))
+    asked = (*range(0, 1024, 31), 1023)
     ids = encode_prompt(load_tokenizer(checkpoint), TEXT)
-    tokens = tuple((ids * (1 + asked[-1] // len(ids)))[: asked[-1] + 1])
-    np.save(tmp_path / "logits.npy", torch_models.long_logits(dequantized(file), tokens, asked))
+    tokens = tuple((ids * 2)[:1024])
+    path = tmp_path_factory.mktemp("demo") / "logits.npy"
+    np.save(path, torch_models.long_logits(dequantized(file), tokens, asked))
     sides = Sides(checkpoint=checkpoint, cache=user_cache(), progress=lambda what, part: None)
-    request = Request(
-        tokens=tokens, asked=asked, sides=(side,), see="logits", against=tmp_path / "logits.npy", tolerance=5e-3
-    )
-    return diff(request, sides)
+    return Demo(sides=sides, tokens=tokens, asked=asked, logits=path)
 
 
 @pytest.mark.parametrize("n_steps", [0, 8])
-def test_the_demo_model_agrees_at_1024_positions(n_steps: int, tmp_path: Path) -> None:
+def test_the_demo_model_agrees_at_1024_positions(demo: Demo, n_steps: int) -> None:
     """Prefilled, and with its last tokens as decode steps."""
-    asked = (*range(0, 1024, 31), 1023)
-    report = smollm2(tmp_path, asked, Side(rules="all", policy=(), threads=2, chunk=None, steps=n_steps))
+    side = Side(rules="all", policy=(), threads=2, chunk=None, steps=n_steps)
+    report = diff(
+        Request(tokens=demo.tokens, asked=demo.asked, sides=(side,), see="logits", against=demo.logits, tolerance=5e-3),
+        demo.sides,
+    )
     assert report.holds
     assert report.against is not None
     assert report.against.outside == 0
-    assert report.against.argmax >= len(asked) - 1
+    assert report.against.argmax >= len(demo.asked) - 1
