@@ -8,12 +8,13 @@ from pydantic import Field
 from circuit.errors import LoadError, PlanError, Problem
 from circuit.load.edge import FileShape, validated
 from circuit.load.inputs import Library
+from circuit.load.instructions import load_instructions
 from circuit.load.shapes import Mode, RowRange, Schema
-from circuit.load.source import line_of
+from circuit.load.source import Document, line_of
 from circuit.load.toml_text import read_toml
 from circuit.text import Source, listed, problem_at
 
-Language = Literal["c"]
+Language = Literal["c", "cuda", "hip"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class HardwareClass:
     """A hardware class. `chain` is the class itself, then what it inherits from, the base last.
 
     `arch`: for each machine type, what the compiler is to compile for. `rows`: the ranges that a plan set covers.
+    `instructions`: what its processors multiply in one instruction, by the names of INSTRUCTIONS.toml, sorted.
     """
 
     name: str
@@ -38,6 +40,7 @@ class HardwareClass:
     arch: tuple[tuple[str, str], ...]
     limits: tuple[Limit, ...]
     rows: tuple[tuple[str, tuple[int, int]], ...]
+    instructions: tuple[str, ...]
 
 
 def class_names(library: Library) -> tuple[str, ...]:
@@ -47,6 +50,7 @@ def class_names(library: Library) -> tuple[str, ...]:
 
 def load_hardware(library: Library, name: str) -> HardwareClass:
     """The class `name`; a name without a HARDWARE.toml is a PlanError that lists what exists."""
+    documents: list[Document] = []
     shapes: list[_HardwareFile] = []
     chain: list[str] = []
     following: str | None = name
@@ -62,6 +66,7 @@ def load_hardware(library: Library, name: str) -> HardwareClass:
             line = line_of(document, ("hardware", "name"))
             message = f"class `{shape.hardware.name}` is in the folder `{following}`"
             raise LoadError(problem_at(source, line, message, f'write name = "{following}"'))
+        documents.append(document)
         shapes.append(shape)
         chain.append(following)
         following = shape.hardware.inherits
@@ -77,6 +82,7 @@ def load_hardware(library: Library, name: str) -> HardwareClass:
         arch=tuple(sorted(shapes[0].hardware.arch.items())),
         limits=tuple(limits[n] for n in sorted(limits)),
         rows=tuple((mode, rows[mode]) for mode in sorted(rows)),
+        instructions=_instructions(library, documents, shapes),
     )
 
 
@@ -95,6 +101,8 @@ class _Class(FileShape):
     inherits: str | None = None
     language: Language
     arch: dict[str, str]
+    instructions: list[str] = Field(default_factory=list)
+    remove_instructions: list[str] = Field(default_factory=list)
 
 
 class _Limit(FileShape):
@@ -107,6 +115,41 @@ class _HardwareFile(FileShape):
     hardware: _Class
     limits: dict[str, _Limit] = Field(default_factory=dict)
     rows: dict[Mode, RowRange] = Field(default_factory=dict)
+
+
+def _instructions(
+    library: Library, documents: list[Document], shapes: list["_HardwareFile"]
+) -> tuple[str, ...]:
+    """What the base states, with what each class on the way adds and removes. Every target of a class has all of it."""
+    known = {instruction.id: instruction for instruction in load_instructions(library)}
+    problems: list[Problem] = []
+    found: set[str] = set()
+    for document, shape in zip(reversed(documents), reversed(shapes), strict=True):
+        own = shape.hardware
+
+        def wrong(key: str, message: str, fix: str, document: Document = document) -> None:
+            line = line_of(document, ("hardware", key))
+            problems.append(problem_at(document.source, line, message, fix))
+
+        for name in own.remove_instructions:
+            if name not in found:
+                message = f"class `{own.name}` removes the instruction `{name}`, which it does not inherit"
+                wrong("remove_instructions", message, "remove it from `remove_instructions`")
+        found -= set(own.remove_instructions)
+        for name in own.instructions:
+            if name not in known:
+                message = f"class `{own.name}` states `{name}`, which is no instruction"
+                wrong("instructions", message, f"use one of: {listed(known)}")
+        found |= set(own.instructions) & set(known)
+        for name in sorted(found):
+            for target in own.arch.values():
+                if target not in known[name].targets:
+                    message = f"class `{own.name}` states the instruction {name}, which {target} does not have"
+                    fix = "add it to `remove_instructions`, or correct the targets in kernels/INSTRUCTIONS.toml"
+                    wrong("instructions" if name in own.instructions else "arch", message, fix)
+    if problems:
+        raise LoadError(problems)
+    return tuple(sorted(found))
 
 
 def _files(library: Library) -> tuple[Source, ...]:

@@ -1,0 +1,51 @@
+"""`kernels/INSTRUCTIONS.toml` -> what a processor can multiply in one instruction, and on which compilation targets."""
+
+from dataclasses import dataclass
+
+from circuit.errors import LoadError, Problem
+from circuit.load.edge import FileShape, validated
+from circuit.load.inputs import Library, files_under
+from circuit.load.shapes import Schema
+from circuit.load.source import line_of
+from circuit.load.toml_text import read_toml
+from circuit.text import problem_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """An instruction by its name in reports and rates; `targets` are the compilation targets that have it, sorted."""
+
+    id: str
+    why: str
+    targets: tuple[str, ...]
+    source: str
+
+
+def load_instructions(library: Library) -> tuple[Instruction, ...]:
+    """Every instruction, in the order of the file."""
+    sources = files_under(library, "kernels", "INSTRUCTIONS.toml")
+    assert len(sources) == 1, "the library has one kernels/INSTRUCTIONS.toml"
+    document = read_toml(sources[0])
+    found: dict[str, Instruction] = {}
+    problems: list[Problem] = []
+    for place, each in enumerate(validated(document, _InstructionsFile).instruction):
+        if each.id in found:
+            line = line_of(document, ("instruction", place, "id"))
+            message = f"instruction `{each.id}` is written twice"
+            problems.append(problem_at(document.source, line, message, "remove one"))
+        found[each.id] = Instruction(id=each.id, why=each.why, targets=tuple(sorted(each.targets)), source=each.source)
+    if problems:
+        raise LoadError(problems)
+    return tuple(found.values())
+
+
+class _Instruction(FileShape):
+    id: str
+    why: str
+    targets: list[str]
+    source: str
+
+
+class _InstructionsFile(FileShape):
+    schema_: Schema
+    instruction: list[_Instruction]

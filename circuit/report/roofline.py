@@ -1,0 +1,176 @@
+"""How fast a plan can run on a device: bytes and operations of each launch against the device's rates.
+
+The time of a launch is the longer of moving its bytes and doing its operations; the ceiling is the sum of these, the
+prediction adds what a launch costs beside its work. Both are for one device and leave out what is between steps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from circuit.errors import PlanError, Problem
+from circuit.load.devices import Device, rate
+from circuit.lower.ir import Slot
+from circuit.plan.ir import Plan
+from circuit.report.cost import Cost, Step, cost_of
+
+PORTABLE = "fma.f32"
+"""What products run on where bytes must be equal on every class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A task: `sequences` at once, each either one more token after `context` others, or `context` tokens read."""
+
+    name: str
+    mode: Literal["decode", "prefill"]
+    sequences: int
+    context: int
+
+
+WORKS = (
+    Work(name="decode 1", mode="decode", sequences=1, context=4096),
+    Work(name="decode 16", mode="decode", sequences=16, context=4096),
+    Work(name="decode 128", mode="decode", sequences=128, context=4096),
+    Work(name="prefill 4k", mode="prefill", sequences=1, context=4096),
+    Work(name="prefill 32k", mode="prefill", sequences=1, context=32768),
+)
+"""What is asked of every device. A context beyond the model's is cut to it."""
+
+Bound = Literal["memory", "operations"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """All launches of one kernel under one rule. Bytes, operations and seconds are of all of them together.
+
+    `weights`, `states` and `edges` are the bytes read and written of each kind. `ceiling_s` is without launches.
+    """
+
+    rule: str
+    kernel: str
+    launches: int
+    weights: int
+    states: int
+    edges: int
+    products: int
+    others: int
+    ceiling_s: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """One work on one device. `tokens` is how many a run of `ceiling_s` gives; `launch_s` is of all launches.
+
+    `steps` is how often the plan runs. `unit` is the instruction that products run on. `weight_floor_s`: reading the
+    weights once, whatever else happens.
+    """
+
+    work: Work
+    rows: tuple[int, int]
+    steps: int
+    unit: str
+    sites: tuple[Site, ...]
+    launches: int
+    launch_s: float | None
+    ceiling_s: float
+    weight_bytes: int
+    weight_floor_s: float
+    tokens: int
+
+
+def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PORTABLE) -> Roofline:
+    """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError."""
+    figure = rate(device, unit)
+    vector = rate(device, PORTABLE)
+    assert figure is not None and vector is not None, f"{device.id} has no rate for {unit}"
+    steps = tuple(_steps(plans, work))
+    costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
+    launches = 0
+    for plan, step in steps:
+        times: dict[tuple[str, int], int] = {}
+        for launch in plan.launches:
+            times[launch.rule, launch.kernel] = times.get((launch.rule, launch.kernel), 0) + 1
+        for (rule, place), count in times.items():
+            kernel = plan.kernels[place]
+            costs.setdefault((rule, kernel.name), []).append((cost_of(kernel, step), kernel.slots, count))
+            launches += count
+    sites = tuple(_site(rule, name, found, device, figure.value, vector.value) for (rule, name), found in costs.items())
+    weight_bytes = sum(site.weights for site in sites) // len(steps)
+    return Roofline(
+        work=work,
+        rows=steps[0][0].rows,
+        steps=len(steps),
+        unit=unit,
+        sites=sites,
+        launches=launches,
+        launch_s=None if device.launch_s is None else launches * device.launch_s.value,
+        ceiling_s=sum(site.ceiling_s for site in sites),
+        weight_bytes=weight_bytes,
+        weight_floor_s=weight_bytes / device.bandwidth.value,
+        tokens=work.sequences * (1 if work.mode == "decode" else work.context),
+    )
+
+
+def share(site: Site, of: Roofline) -> float:
+    """The part of the ceiling's time that a site takes."""
+    return site.ceiling_s / of.ceiling_s
+
+
+def _steps(plans: tuple[Plan, ...], work: Work) -> Iterator[tuple[Plan, Step]]:
+    own = [plan for plan in plans if plan.mode == work.mode]
+    if work.context > own[0].context:
+        message = f"{work.name} is at {work.context} positions, the model has {own[0].context}"
+        raise PlanError(Problem(message=message, fix=f"ask for at most {own[0].context} positions"))
+    most = max(plan.rows[1] for plan in own)
+    if work.mode == "decode":
+        if work.sequences > most:
+            message = f"{work.name} has {work.sequences} rows, the class plans for at most {most}"
+            raise PlanError(Problem(message=message, fix=f"ask for at most {most} sequences"))
+        yield _covering(own, work.sequences), Step(
+            sequences=work.sequences, rows=1, first=work.context - 1, logit_rows=work.sequences
+        )
+        return
+    for first in range(0, work.context, most):
+        rows = min(most, work.context - first)
+        last = first + rows == work.context
+        yield _covering(own, rows), Step(sequences=1, rows=rows, first=first, logit_rows=int(last))
+
+
+def _covering(plans: list[Plan], rows: int) -> Plan:
+    return next(plan for plan in plans if plan.rows[0] <= rows <= plan.rows[1])
+
+
+def _site(
+    rule: str, kernel: str, found: list[tuple[Cost, tuple[Slot, ...], int]], device: Device, fast: float, vector: float
+) -> Site:
+    kinds = {"weight": 0, "state": 0, "edge": 0}
+    products = others = launches = 0
+    moving = working = 0.0
+    seconds = 0.0
+    for cost, slots, count in found:
+        moved = 0
+        for slot, read, written in zip(slots, cost.read, cost.written, strict=True):
+            kind = slot.kind if slot.kind in kinds else "edge"
+            kinds[kind] += count * (read + written)
+            moved += read + written
+        memory_s, work_s = moved / device.bandwidth.value, 2 * (cost.products / fast + cost.others / vector)
+        moving += count * memory_s
+        working += count * work_s
+        seconds += count * max(memory_s, work_s)
+        products += count * cost.products
+        others += count * cost.others
+        launches += count
+    return Site(
+        rule=rule,
+        kernel=kernel,
+        launches=launches,
+        weights=kinds["weight"],
+        states=kinds["state"],
+        edges=kinds["edge"],
+        products=products,
+        others=others,
+        ceiling_s=seconds,
+        bound="memory" if moving >= working else "operations",
+    )
