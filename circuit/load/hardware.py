@@ -117,9 +117,7 @@ class _HardwareFile(FileShape):
     rows: dict[Mode, RowRange] = Field(default_factory=dict)
 
 
-def _instructions(
-    library: Library, documents: list[Document], shapes: list["_HardwareFile"]
-) -> tuple[str, ...]:
+def _instructions(library: Library, documents: list[Document], shapes: list["_HardwareFile"]) -> tuple[str, ...]:
     """What the base states, with what each class on the way adds and removes. Every target of a class has all of it."""
     known = {instruction.id: instruction for instruction in load_instructions(library)}
     problems: list[Problem] = []

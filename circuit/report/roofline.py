@@ -12,7 +12,8 @@ from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device, rate
 from circuit.lower.ir import Slot
 from circuit.plan.ir import Plan
-from circuit.report.cost import Cost, Step, cost_of
+from circuit.report.cost import Cost, cost_of
+from circuit.report.positions import Step
 
 PORTABLE = "fma.f32"
 """What products run on where bytes must be equal on every class."""
@@ -84,7 +85,8 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
     """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError."""
     figure = rate(device, unit)
     vector = rate(device, PORTABLE)
-    assert figure is not None and vector is not None, f"{device.id} has no rate for {unit}"
+    assert figure is not None, f"{device.id} has no rate for {unit}"
+    assert vector is not None, f"{device.id} has no rate for {PORTABLE}"
     steps = tuple(_steps(plans, work))
     costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
     launches = 0
@@ -128,8 +130,9 @@ def _steps(plans: tuple[Plan, ...], work: Work) -> Iterator[tuple[Plan, Step]]:
         if work.sequences > most:
             message = f"{work.name} has {work.sequences} rows, the class plans for at most {most}"
             raise PlanError(Problem(message=message, fix=f"ask for at most {most} sequences"))
-        yield _covering(own, work.sequences), Step(
-            sequences=work.sequences, rows=1, first=work.context - 1, logit_rows=work.sequences
+        yield (
+            _covering(own, work.sequences),
+            Step(sequences=work.sequences, rows=1, first=work.context - 1, logit_rows=work.sequences),
         )
         return
     for first in range(0, work.context, most):
