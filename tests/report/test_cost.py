@@ -1,7 +1,6 @@
 """The cost of a kernel, against a run of its definition that notes every element touched and every operation."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -36,11 +35,11 @@ class Noted(list[Value]):
         self.read: set[int] = set()
         self.written: set[int] = set()
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, at: int) -> Value:  # type: ignore[override]
         self.read.add(at)
         return super().__getitem__(at)
 
-    def __setitem__(self, at: Any, value: Any) -> None:
+    def __setitem__(self, at: int, value: Value) -> None:  # type: ignore[override]
         self.written.add(at)
         super().__setitem__(at, value)
 
