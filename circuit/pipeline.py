@@ -7,6 +7,7 @@ from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
 from circuit.load.circuit_file import load_circuit
 from circuit.load.config import map_config
+from circuit.load.devices import Device
 from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, load_hardware, rows_of
@@ -17,14 +18,16 @@ from circuit.load.proofs import Proof, load_proofs
 from circuit.load.rules import Rule, load_rules
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
-from circuit.lower.kernels import realize
+from circuit.lower.kernels import defined, realize
 from circuit.lower.lint import linted
 from circuit.lower.match import Which
 from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
+from circuit.plan.kernels import panel_of
 from circuit.plan.ranges import row_ranges
+from circuit.report.planner import Planner, planner
 from circuit.report.why import Asked, Why, why
 from circuit.tir.bind import Bound, bind
 from circuit.tir.instantiate import instantiate
@@ -35,13 +38,15 @@ from circuit.tir.quantize import as_declared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What to compile for. `choices` are KEY=VALUE texts of the policy. `steps` are modes with their rows (inclusive);
-    without rows, a mode has those of the class. `without` are ids of rules that are left out."""
+    without rows, a mode has those of the class. `without` are ids of rules that are left out. `scheduled`: kernels are
+    made to be rendered; without, they are definitions, which is all that a report reads."""
 
     hardware_class: str
     choices: tuple[str, ...] = ()
     rules: Which = "all"
     without: tuple[str, ...] = ()
     steps: tuple[tuple[str, tuple[int, int] | None], ...] = (("decode", None), ("prefill", None))
+    scheduled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +116,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
             mode=each.mode,
             rows=each.rows,
             run=run,
-            realize=realize,
+            realize=realize if goal.scheduled else defined,
         )
         for each in sets
     )
@@ -194,3 +199,11 @@ def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compi
             case PlanSet():
                 plans = result.plans
     return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=plans)
+
+
+def assessed(checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device, reserved: int = 0) -> Planner:
+    """The planner's report of a model on a device of the goal's class; `reserved` bytes are not for the plan."""
+    made = compiled(checkpoint, library, goal)
+    hardware = load_hardware(library, goal.hardware_class)
+    panel = panel_of(load_families(library, hardware))
+    return planner(made.plans, panel, made.mapped.ledger.model_type, hardware, device, reserved)

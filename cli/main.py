@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import bench, circuits, diff, emit, fetch, generate, logits, why
+from cli import bench, circuits, diff, emit, fetch, generate, logits, planner, why
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -38,6 +38,9 @@ app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.command("emit", epilog=emit.EXAMPLES)(emit.emit)
 circuits.app.command("diff", epilog=diff.EXAMPLES)(diff.diff)
 circuits.app.command("why", epilog=why.EXAMPLES)(why.why)
+circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices)
+circuits.app.command("plan", epilog=planner.PLAN_EXAMPLES)(planner.plan)
+circuits.app.command("memory", epilog=planner.MEMORY_EXAMPLES)(planner.memory)
 app.add_typer(circuits.app, name="circuit")
 
 
@@ -80,7 +83,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run logits bench emit circuit map show diff why prove lint".split()
+    names = "fetch run logits bench emit circuit map show diff why prove lint devices plan memory".split()
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])

@@ -57,7 +57,7 @@ def load_families(library: Library, hardware: HardwareClass) -> tuple[Family, ..
     """The families of a class, sorted by id. A class's own family replaces an inherited one of the same id."""
     families: dict[str, Family] = {}
     problems: list[Problem] = []
-    for folder in reversed(hardware.chain):
+    for folder in reversed(hardware.lowered_by):
         for source in files_under(library, f"{folder}/common", FILE):
             own: dict[str, Family] = {}
             document = read_toml(source)

@@ -32,6 +32,9 @@ class HardwareClass:
 
     `arch`: for each machine type, what the compiler is to compile for. `rows`: the ranges that a plan set covers.
     `instructions`: what its processors multiply in one instruction, by the names of INSTRUCTIONS.toml, sorted.
+    `lowered_by`: the classes whose rules and families it is planned with, its own first; `proven_by` is the class
+    whose proofs speak for its relations. Both are its chain and itself, unless nothing renders its language yet: then
+    it is planned from another class's definitions, which are the same on every class.
     """
 
     name: str
@@ -41,6 +44,8 @@ class HardwareClass:
     limits: tuple[Limit, ...]
     rows: tuple[tuple[str, tuple[int, int]], ...]
     instructions: tuple[str, ...]
+    lowered_by: tuple[str, ...]
+    proven_by: str
 
 
 def class_names(library: Library) -> tuple[str, ...]:
@@ -73,6 +78,8 @@ def load_hardware(library: Library, name: str) -> HardwareClass:
         if following in chain:
             message = f"class `{name}` inherits from itself: {' <- '.join([*chain, following or ''])}"
             raise LoadError(problem_at(*asked, message, "remove one `inherits`"))
+    planned_as = next((s.hardware.lowered_as for s in shapes if s.hardware.lowered_as is not None), None)
+    other = () if planned_as is None else load_hardware(library, planned_as).lowered_by
     limits = {n: Limit(name=n, value=v.value, source=v.source) for s in reversed(shapes) for n, v in s.limits.items()}
     rows = {mode: (lo_hi[0], lo_hi[1]) for s in reversed(shapes) for mode, lo_hi in s.rows.items()}
     return HardwareClass(
@@ -83,6 +90,8 @@ def load_hardware(library: Library, name: str) -> HardwareClass:
         limits=tuple(limits[n] for n in sorted(limits)),
         rows=tuple((mode, rows[mode]) for mode in sorted(rows)),
         instructions=_instructions(library, documents, shapes),
+        lowered_by=(*chain, *other),
+        proven_by=other[0] if other else name,
     )
 
 
@@ -99,6 +108,7 @@ class _Class(FileShape):
     name: str
     why: str
     inherits: str | None = None
+    lowered_as: str | None = None
     language: Language
     arch: dict[str, str]
     instructions: list[str] = Field(default_factory=list)

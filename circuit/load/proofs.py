@@ -61,7 +61,7 @@ def load_proofs(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
     """The records of the class itself, in file order."""
     found: list[Proof] = []
     problems: list[Problem] = []
-    for source in files_under(library, f"{hardware.name}/common", FILE):
+    for source in files_under(library, f"{hardware.proven_by}/common", FILE):
         document = read_toml(source)
         for place, shape in enumerate(validated(document, _ProofsFile).proof):
             line = line_of(document, ("proof", place))

@@ -66,7 +66,7 @@ def load_rules(library: Library, hardware: HardwareClass, families: tuple[Family
     """The rules of a class, highest priority first, then by id. Its own rule replaces an inherited one of its id."""
     rules: dict[str, Rule] = {}
     problems: list[Problem] = []
-    for folder in reversed(hardware.chain):
+    for folder in reversed(hardware.lowered_by):
         for source in files_under(library, f"{folder}/common", FILE):
             document = read_toml(source)
             shape = validated(document, _RulesFile)

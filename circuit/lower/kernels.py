@@ -34,6 +34,21 @@ def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     )
 
 
+def defined(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+    """The kernel as its definition is written, without a schedule: what reports need, and all that a class can have
+    whose language nothing renders.
+    """
+    definition = define(tir, group, wiring)
+    return Kernel(
+        name=kernel_name(tir, group),
+        family=point.family,
+        point=point.id,
+        definition=definition.effects,
+        effects=definition.effects,
+        slots=definition.slots,
+    )
+
+
 def _matrices(tir: Tir, group: Group) -> tuple[Weight, ...]:
     """The projection's weight, or none."""
     weights = group.derived or tuple(tir.weights[w] for place in group.nodes for w in tir.nodes[place].weights)

@@ -6,7 +6,6 @@ definition must do at least, and a schedule can only add to them.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from circuit.lower.ir import Kernel
@@ -38,11 +37,18 @@ def cost_of(kernel: Kernel, step: Step) -> Cost:
     return _Count(kernel, step).cost()
 
 
+def follows_position(kernel: Kernel) -> bool:
+    """Whether the cost depends on where in their sequences the rows are: whether a loop runs over positions."""
+    ends = (node.src[0] for node in toposort(*kernel.definition) if node.op is Op.RANGE)
+    return any(end.op not in (Op.CONST, Op.PARAM) for end in ends)
+
+
 class _Count:
     def __init__(self, kernel: Kernel, step: Step) -> None:
         self._kernel, self._step = kernel, step
         self._touched = Touched(kernel, step)
         self._trips: dict[frozenset[UOp], int] = {}
+        self._ends: dict[tuple[UOp, int], list[int]] = {}
         self._leaves: dict[UOp, list[UOp] | None] = {}
 
     def cost(self) -> Cost:
@@ -96,7 +102,7 @@ class _Count:
     def _product(self, ranges: frozenset[UOp], chunked: UOp | None = None) -> int:
         """The product of the ends of the ranges, summed over rows; of `chunked`, its chunks count."""
         fixed = 1
-        of_rows: list[Callable[[int], int]] = []
+        of_rows: list[tuple[UOp, int]] = []
         by_row = False
         for r in ranges:
             end, part = r.src[0], CHUNK if r is chunked else 1
@@ -108,12 +114,19 @@ class _Count:
                 else:
                     fixed *= self._step.logit_rows
             else:
-                of_rows.append(formula(end, part))
+                of_rows.append((end, part))
         if not of_rows:
             return fixed * (self._step.sequences * self._step.rows if by_row else 1)
-        positions = range(self._step.first, self._step.first + (self._step.rows if by_row else 1))
-        each = sum(math.prod(formula(p) for formula in of_rows) for p in positions)
-        return fixed * each * self._step.sequences
+        counts = [self._counts(end, part)[: None if by_row else 1] for end, part in of_rows]
+        return fixed * self._step.sequences * sum(map(math.prod, zip(*counts, strict=True)))
+
+    def _counts(self, end: UOp, part: int) -> list[int]:
+        """The end of a loop in parts, for each row of a sequence."""
+        if (end, part) not in self._ends:
+            value = formula(end, part)
+            positions = range(self._step.first, self._step.first + self._step.rows)
+            self._ends[end, part] = [value(position) for position in positions]
+        return self._ends[end, part]
 
     def _times(self, node: UOp) -> int:
         """How often a value is computed: once for each combination of what it is made of, or of its loops."""

@@ -5,14 +5,14 @@ prediction adds what a launch costs beside its work. Both are for one device and
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device, rate
-from circuit.lower.ir import Slot
+from circuit.lower.ir import Kernel, Slot
 from circuit.plan.ir import Plan
-from circuit.report.cost import Cost, cost_of
+from circuit.report.cost import Cost, cost_of, follows_position
 from circuit.report.positions import Step
 
 PORTABLE = "fma.f32"
@@ -89,6 +89,7 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
     assert vector is not None, f"{device.id} has no rate for {PORTABLE}"
     steps = tuple(_steps(plans, work))
     costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
+    known: dict[tuple[Kernel, Step], Cost] = {}
     launches = 0
     for plan, step in steps:
         times: dict[tuple[str, int], int] = {}
@@ -96,7 +97,10 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
             times[launch.rule, launch.kernel] = times.get((launch.rule, launch.kernel), 0) + 1
         for (rule, place), count in times.items():
             kernel = plan.kernels[place]
-            costs.setdefault((rule, kernel.name), []).append((cost_of(kernel, step), kernel.slots, count))
+            like = step if follows_position(kernel) else replace(step, first=0)
+            if (kernel, like) not in known:
+                known[kernel, like] = cost_of(kernel, like)
+            costs.setdefault((rule, kernel.name), []).append((known[kernel, like], kernel.slots, count))
             launches += count
     sites = tuple(_site(rule, name, found, device, figure.value, vector.value) for (rule, name), found in costs.items())
     weight_bytes = sum(site.weights for site in sites) // len(steps)

@@ -1,13 +1,10 @@
 """Plans of instances that need no checkpoint, for the tests of planning."""
 
-from circuit.load.families import Point
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import Policy, load_policy
 from circuit.lower.fuse import fuse
-from circuit.lower.ir import Group, Kernel
-from circuit.lower.kernels import kernel_name
+from circuit.lower.kernels import defined
 from circuit.lower.match import Which
-from circuit.lower.realize import Wiring, define
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
@@ -19,19 +16,6 @@ RULES = class_rules(LIBRARY)
 FAMILIES = class_families(LIBRARY)
 POLICY = load_policy(LIBRARY)
 ROWS = {"decode": (1, 8), "prefill": (1, 32)}
-
-
-def defined(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
-    """The kernel of a group in the order that its definition is written: what planning needs, without a schedule."""
-    definition = define(tir, group, wiring)
-    return Kernel(
-        name=kernel_name(tir, group),
-        family=point.family,
-        point=point.id,
-        definition=definition.effects,
-        effects=definition.effects,
-        slots=definition.slots,
-    )
 
 
 def request(mode: str = "decode", *, hardware: str = "cpu", run: Run = (), policy: Policy = POLICY) -> Request:

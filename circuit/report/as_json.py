@@ -1,0 +1,57 @@
+"""Records of reports as JSON, and the JSON Schema that they follow."""
+
+import json
+import types
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+
+
+def record_json(record: object) -> str:
+    """A record as one JSON object, its fields in their order."""
+    return json.dumps(_plain(record), indent=1, ensure_ascii=False) + "\n"
+
+
+def record_schema(kind: type, title: str) -> str:
+    """The JSON Schema of what `record_json` writes for a record of that type."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **_schema(kind)}
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _plain(value: object) -> Plain:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Fraction):
+        return float(value)
+    assert value is None or isinstance(value, bool | int | float | str), value
+    return value
+
+
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", Fraction: "number", types.NoneType: "null"}
+
+
+def _schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type annotation has no type of its own
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return {
+            "type": "object",
+            "properties": {field.name: _schema(hints[field.name]) for field in fields(kind)},
+            "required": [field.name for field in fields(kind)],
+            "additionalProperties": False,
+        }
+    if kind in _NAMES:
+        return {"type": _NAMES[kind]}
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema(each) for each in arguments]}
+    assert origin is tuple, kind
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return {"type": "array", "items": _schema(arguments[0])}
+    items = [_schema(each) for each in arguments]
+    return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}

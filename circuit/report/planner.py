@@ -1,0 +1,64 @@
+"""What somebody needs who must decide on a device: how fast a model can be at best, what fits, and what is missing.
+
+From a plan set without schedules: nothing here depends on how fast a kernel was written.
+"""
+
+from dataclasses import dataclass
+
+from circuit.errors import PlanError
+from circuit.load.devices import Device
+from circuit.load.hardware import HardwareClass
+from circuit.plan.ir import Plan
+from circuit.report.fit import Fit, fit
+from circuit.report.memory import Memory, memory
+from circuit.report.roofline import PORTABLE, WORKS, Roofline, Work, roofline
+from circuit.report.units import Ran, ran
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """The report of one model on one device. `left_out` are works that the model or the class cannot do, with why.
+
+    `policy` and `digests` (mode, rows, digest) say of which plans all this is true.
+    """
+
+    arch: str
+    model_type: str
+    device: Device
+    language: str
+    rendered: bool
+    policy: tuple[tuple[str, str], ...]
+    digests: tuple[tuple[str, tuple[int, int], str], ...]
+    memory: Memory
+    rooflines: tuple[Roofline, ...]
+    left_out: tuple[tuple[Work, str], ...]
+    ran: tuple[Ran, ...]
+    fit: Fit
+
+
+def planner(
+    plans: tuple[Plan, ...], panel: int, model_type: str, hardware: HardwareClass, device: Device, reserved: int = 0
+) -> Planner:
+    """The report. `reserved`: bytes of the device's memory that are not for the plan."""
+    held = memory(plans, panel)
+    made: list[Roofline] = []
+    left_out: list[tuple[Work, str]] = []
+    for work in WORKS:
+        try:
+            made.append(roofline(plans, device, work, PORTABLE))
+        except PlanError as error:
+            left_out.append((work, error.problems[0].message))
+    return Planner(
+        arch=plans[0].arch,
+        model_type=model_type,
+        device=device,
+        language=hardware.language,
+        rendered=hardware.proven_by == hardware.name,
+        policy=plans[0].policy,
+        digests=tuple((plan.mode, plan.rows, plan.digest) for plan in plans),
+        memory=held,
+        rooflines=tuple(made),
+        left_out=tuple(left_out),
+        ran=ran(plans, device),
+        fit=fit(held, int(device.memory_bytes.value), reserved),
+    )
