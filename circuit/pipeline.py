@@ -8,6 +8,7 @@ from circuit.front.blocks import blocks
 from circuit.load.circuit_file import load_circuit
 from circuit.load.config import map_config
 from circuit.load.devices import Device
+from circuit.load.engines import load_engines
 from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, load_hardware, rows_of
@@ -206,4 +207,5 @@ def assessed(checkpoint: CheckpointTexts, library: Library, goal: Goal, device: 
     made = compiled(checkpoint, library, goal)
     hardware = load_hardware(library, goal.hardware_class)
     panel = panel_of(load_families(library, hardware))
-    return planner(made.plans, panel, made.mapped.ledger.model_type, hardware, device, reserved)
+    model_type, engines = made.mapped.ledger.model_type, load_engines(library)
+    return planner(made.plans, panel, model_type, hardware, device, engines, reserved)

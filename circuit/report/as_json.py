@@ -1,9 +1,7 @@
 """Records of reports as JSON, and the JSON Schema that they follow."""
 
 import json
-import types
 from dataclasses import fields, is_dataclass
-from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
@@ -25,13 +23,11 @@ def _plain(value: object) -> Plain:
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, Fraction):
-        return float(value)
     assert value is None or isinstance(value, bool | int | float | str), value
     return value
 
 
-_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", Fraction: "number", types.NoneType: "null"}
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
 def _schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type annotation has no type of its own
@@ -48,7 +44,7 @@ def _schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type annotation ha
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return {"enum": list(arguments)}
-    if origin in (Union, types.UnionType):
+    if origin is Union or kind.__class__.__name__ == "UnionType":
         return {"anyOf": [_schema(each) for each in arguments]}
     assert origin is tuple, kind
     if len(arguments) == 2 and arguments[1] is Ellipsis:

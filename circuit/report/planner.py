@@ -3,15 +3,16 @@
 From a plan set without schedules: nothing here depends on how fast a kernel was written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circuit.errors import PlanError
 from circuit.load.devices import Device
+from circuit.load.engines import Engine
 from circuit.load.hardware import HardwareClass
 from circuit.plan.ir import Plan
 from circuit.report.fit import Fit, fit
 from circuit.report.memory import Memory, memory
-from circuit.report.roofline import PORTABLE, WORKS, Roofline, Work, roofline
+from circuit.report.roofline import FIRST_PREFILL, PORTABLE, WORKS, Roofline, Work, roofline
 from circuit.report.units import Ran, ran
 
 
@@ -19,7 +20,7 @@ from circuit.report.units import Ran, ran
 class Planner:
     """The report of one model on one device. `left_out` are works that the model or the class cannot do, with why.
 
-    `policy` and `digests` (mode, rows, digest) say of which plans all this is true.
+    `rendered`: whether the class's language is; `bytes_digest` is the part digest `bytes`, the same for all plans.
     """
 
     arch: str
@@ -28,7 +29,7 @@ class Planner:
     language: str
     rendered: bool
     policy: tuple[tuple[str, str], ...]
-    digests: tuple[tuple[str, tuple[int, int], str], ...]
+    bytes_digest: str
     memory: Memory
     rooflines: tuple[Roofline, ...]
     left_out: tuple[tuple[Work, str], ...]
@@ -37,13 +38,21 @@ class Planner:
 
 
 def planner(
-    plans: tuple[Plan, ...], panel: int, model_type: str, hardware: HardwareClass, device: Device, reserved: int = 0
+    plans: tuple[Plan, ...],
+    panel: int,
+    model_type: str,
+    hardware: HardwareClass,
+    device: Device,
+    engines: tuple[Engine, ...],
+    reserved: int = 0,
 ) -> Planner:
     """The report. `reserved`: bytes of the device's memory that are not for the plan."""
     held = memory(plans, panel)
     made: list[Roofline] = []
     left_out: list[tuple[Work, str]] = []
     for work in WORKS:
+        if work.mode == "decode" or work is FIRST_PREFILL:
+            work = replace(work, context=min(work.context, plans[0].context))
         try:
             made.append(roofline(plans, device, work, PORTABLE))
         except PlanError as error:
@@ -55,10 +64,10 @@ def planner(
         language=hardware.language,
         rendered=hardware.proven_by == hardware.name,
         policy=plans[0].policy,
-        digests=tuple((plan.mode, plan.rows, plan.digest) for plan in plans),
+        bytes_digest=dict(plans[0].parts)["bytes"],
         memory=held,
         rooflines=tuple(made),
         left_out=tuple(left_out),
         ran=ran(plans, device),
-        fit=fit(held, int(device.memory_bytes.value), reserved),
+        fit=fit(held, int(device.memory_bytes.value), engines, reserved),
     )

@@ -31,7 +31,7 @@ def _inputs(report: Planner) -> Section:
         figures.append(("launch", time_text(device.launch_s.value), device.launch_s))
     notes = [
         f"policy: {' '.join(f'{key}={value}' for key, value in report.policy)}",
-        *(f"plan {mode}, rows {lo}-{hi}: {digest[:16]}" for mode, (lo, hi), digest in report.digests),
+        f"digest of what changes bytes: {report.bytes_digest}",
     ]
     if not report.rendered:
         notes.append(
@@ -166,10 +166,9 @@ def fit_sections(held: Memory, found: Fit) -> tuple[Section, ...]:
         f"{bytes_text(needed(held, 0, 0))}; reserved for others: {bytes_text(found.reserved)}"
     ]
     notes += [f"at {context:,} positions: at most {n:,} sequences" for context, n in found.most]
-    notes += [f"{n} sequences: at most {context:,} positions each" for n, context in found.longest]
-    rules = tuple(
-        (rule.engine, f"{float(rule.part):.2f}", bytes_text(found.usable * float(rule.part)), str(n))
-        for rule, n in found.rules
+    notes += [f"{n} at once: at most {context:,} positions each" for n, context in found.longest]
+    engines = tuple(
+        (each.name, f"{each.part:.2f}", bytes_text(found.usable * each.part), str(n)) for each, n in found.engines
     )
     return (
         Section(
@@ -178,9 +177,9 @@ def fit_sections(held: Memory, found: Fit) -> tuple[Section, ...]:
             notes=("!: does not fit", *notes),
         ),
         Section(
-            title=f"the same under other engines' rules, at {found.rule_context:,} positions",
-            table=Table(head=("engine", "part", "of memory", "sequences"), rows=rules),
-            notes=tuple(f"{rule.engine}: {rule.says}. {rule.source}" for rule, _ in found.rules),
+            title=f"the same under other engines' rules, at {found.engine_context:,} positions",
+            table=Table(head=("engine", "part", "of memory", "sequences"), rows=engines),
+            notes=tuple(f"{each.name}: {each.says}. {each.source}" for each, _ in found.engines),
         ),
     )
 

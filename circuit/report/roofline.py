@@ -29,14 +29,17 @@ class Work:
     context: int
 
 
+FIRST_PREFILL = Work(name="prefill 4k", mode="prefill", sequences=1, context=4096)
 WORKS = (
     Work(name="decode 1", mode="decode", sequences=1, context=4096),
     Work(name="decode 16", mode="decode", sequences=16, context=4096),
     Work(name="decode 128", mode="decode", sequences=128, context=4096),
-    Work(name="prefill 4k", mode="prefill", sequences=1, context=4096),
+    FIRST_PREFILL,
     Work(name="prefill 32k", mode="prefill", sequences=1, context=32768),
 )
-"""What is asked of every device. A context beyond the model's is cut to it."""
+"""What is asked of every device. Decode, and the first prefill, are cut to the model's context; what is beyond it else
+is left out.
+"""
 
 Bound = Literal["memory", "operations"]
 
