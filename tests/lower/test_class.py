@@ -7,6 +7,7 @@ from circuit.load.families import value
 from circuit.load.hardware import class_names, load_hardware, rows_of
 from circuit.load.inputs import Library
 from circuit.load.policy import Policy, load_policy, with_choices
+from circuit.text import listed
 from tests.lower.library import class_families, own_library, with_files
 
 LIBRARY = own_library()
@@ -27,11 +28,14 @@ def test_a_class_inherits_limits_and_rows_but_says_itself_what_to_compile_for() 
     assert [(limit.name, limit.value) for limit in hardware.limits] == [("vector_lanes", 8)]
     assert rows_of(hardware, "decode") == (1, 64)
     assert rows_of(hardware, "prefill") == (1, 512)
-    assert class_names(LIBRARY) == ("avx2", "cpu")
 
 
 def test_an_unknown_class_lists_what_exists() -> None:
-    check(LIBRARY, "avx9", "error: there is no hardware class `avx9`\n  = fix: use one of: avx2, cpu")
+    check(
+        LIBRARY,
+        "avx9",
+        f"error: there is no hardware class `avx9`\n  = fix: use one of: {listed(class_names(LIBRARY))}",
+    )
 
 
 def test_a_class_that_inherits_from_nothing_known_names_the_line() -> None:
@@ -39,11 +43,11 @@ def test_a_class_that_inherits_from_nothing_known_names_the_line() -> None:
     check(
         with_files(LIBRARY, kernels__new__HARDWARE=text),
         "new",
-        """
+        f"""
 error: there is no hardware class `old`
  --> kernels/new/HARDWARE.toml:5
   | inherits = "old"
-  = fix: use one of: avx2, cpu, new""",
+  = fix: use one of: {listed(sorted((*class_names(LIBRARY), "new")))}""",
     )
 
 
@@ -190,3 +194,60 @@ def test_a_default_policy_that_leaves_a_key_out_or_adds_one_is_refused() -> None
         ("missing policy key `activations`", 2),
         ("unknown policy key `speed`", 5),
     ]
+
+
+def test_a_class_has_the_instructions_of_its_base_with_its_own_and_without_those_it_removes() -> None:
+    assert load_hardware(LIBRARY, "cuda").instructions == ("dot4.i8", "fma.f32")
+    inherited = load_hardware(LIBRARY, "ada").instructions
+    assert "mma.i8" in inherited
+    assert set(load_hardware(LIBRARY, "blackwell").instructions) == {*inherited, "mma.f4_e2m1"} - {"mma.i8"}
+
+
+def test_a_class_whose_language_nothing_renders_is_lowered_as_another() -> None:
+    hardware = load_hardware(LIBRARY, "hopper")
+    assert hardware.lowered_by == ("hopper", "ada", "ampere", "cuda", "cpu")
+    assert hardware.proven_by == "cpu"
+    own = load_hardware(LIBRARY, "avx2")
+    assert (own.lowered_by, own.proven_by) == (own.chain, "avx2")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (
+            'instructions = ["mma.f8_e4m3"]',
+            """
+error: class `new` states the instruction mma.f8_e4m3, which sm_80 does not have
+ --> kernels/new/HARDWARE.toml:8
+  | instructions = ["mma.f8_e4m3"]
+  = fix: add it to `remove_instructions`, or correct the targets in kernels/INSTRUCTIONS.toml""",
+        ),
+        (
+            'instructions = ["mma.f9"]',
+            """
+error: class `new` states `mma.f9`, which is no instruction
+ --> kernels/new/HARDWARE.toml:8
+  | instructions = ["mma.f9"]
+  = fix: use one of: fma.f32, dot4.i8, mma.bf16, mma.f16, mma.i8, mma.f8_e4m3, mma.f4_e2m1""",
+        ),
+        (
+            'remove_instructions = ["mma.i8"]',
+            """
+error: class `new` removes the instruction `mma.i8`, which it does not inherit
+ --> kernels/new/HARDWARE.toml:8
+  | remove_instructions = ["mma.i8"]
+  = fix: remove it from `remove_instructions`""",
+        ),
+    ],
+)
+def test_an_instruction_that_a_class_cannot_have_is_refused(more: str, expected: str) -> None:
+    text = f"""schema = 1
+
+[hardware]
+name = "new"
+why = "a test"
+language = "cuda"
+arch = {{ sm_80 = "sm_80" }}
+{more}
+"""
+    check(with_files(LIBRARY, kernels__new__HARDWARE=text), "new", expected)
