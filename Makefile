@@ -1,5 +1,6 @@
 # Two commands: `make run` answers a prompt with the demo model, `make test` runs every check.
 # Both need python3 (3.11 or newer), make and a C compiler, and put all that they install into .venv.
+# `make bench` compares with llama.cpp and PyTorch, which it builds and installs into build/bench and .venv-bench.
 
 PYTHON ?= python3
 PROMPT ?= What is photosynthesis?
@@ -8,7 +9,7 @@ TOKENS ?= 256
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-slow clean
+.PHONY: run test test-slow bench clean
 
 run: .venv/ready-to-run
 	$(BIN)/met fetch smollm2
@@ -25,8 +26,15 @@ test-slow: .venv/ready-to-test
 	$(BIN)/met fetch smollm2
 	$(BIN)/pytest
 
+# BENCH holds further words of `python -m bench.run`, such as BENCH='--quick --formats Q4_1'.
+bench: .venv/ready-to-run .venv-bench/ready
+	$(BIN)/met fetch smollm2
+	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.models
+	$(BIN)/python -m bench.run $(BENCH)
+
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-bench build dist
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -42,3 +50,9 @@ clean:
 	$(PIP) torch==2.13.0
 	$(PIP) -e '.[dev,oracle]'
 	@touch $@ .venv/ready-to-run
+
+# The versions that the figures in bench/results were made with.
+.venv-bench/ready: bench/requirements.txt | .venv/bin/python
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (".ci", "adr", "circuit", "circuit_exec", "cli", "kernels", "recipes", "tests")
+FOLDERS = (".ci", "adr", "bench", "circuit", "circuit_exec", "cli", "kernels", "recipes", "tests")
 PACKAGES = ("circuit", "circuit_exec", "cli")
 
 
