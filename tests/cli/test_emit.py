@@ -1,10 +1,11 @@
 """`met emit`: the folder builds without a warning, gives the same bytes as met, and refuses by name."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ STRICT = "CFLAGS=-Wall -Wextra -Werror -O1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """A folder that `met emit` wrote and make built."""
+    """A folder that `met emit` wrote and make built, and what the command printed."""
 
     folder: Path
+    said: str = ""
 
     def run(self, *arguments: str) -> Ran:
         """Runs its program."""
@@ -38,9 +40,9 @@ def built(folder: Path, *more: str) -> Emitted:
 
 @pytest.fixture(scope="module")
 def emitted(home: Home) -> Emitted:
-    ran = home.met("emit", "model", "-o", "program")
+    ran = home.met("emit", "model", "-o", "program", "--json")
     assert ran.code == 0, ran.err
-    return built(home.folder / "program", STRICT, "model", "bench")
+    return replace(built(home.folder / "program", STRICT, "model", "bench"), said=ran.out)
 
 
 @pytest.fixture
@@ -246,13 +248,11 @@ def test_made_up_weights_are_the_same_on_any_threads(home: Home, emitted: Emitte
     assert bare.run().err.startswith(note)
 
 
-def test_json_lists_what_was_written(home: Home) -> None:
-    ran = home.met("emit", "model", "-o", "listed", "--json")
-    assert ran.code == 0, ran.err
-    found = json.loads(ran.out)
-    assert sorted(file["path"] for file in found["files"]) == leftovers(home.folder / "listed")
+def test_json_lists_what_was_written(emitted: Emitted) -> None:
+    found = json.loads(emitted.said)
+    made = {path for path in leftovers(emitted.folder) if not path.endswith(".o")} - {"model", "bench"}
     assert {file["path"]: file["n_bytes"] for file in found["files"]} == {
-        path: (home.folder / "listed" / path).stat().st_size for path in leftovers(home.folder / "listed")
+        path: (emitted.folder / path).stat().st_size for path in made
     }
     assert len(found["bytes_digest"]) == 64
 
@@ -260,7 +260,6 @@ def test_json_lists_what_was_written(home: Home) -> None:
 def test_a_folder_that_is_not_empty_needs_force(home: Home) -> None:
     folder = home.folder / "taken"
     folder.mkdir()
-    assert home.met("emit", "model", "-o", "taken", "--no-weights").code == 0
     (folder / "own.txt").write_text("mine")
     (folder / "main.c").write_text("old")
     refused(
@@ -269,7 +268,9 @@ def test_a_folder_that_is_not_empty_needs_force(home: Home) -> None:
         at="taken",
         fix="give -o another one, or --force to replace its files",
     )
-    assert home.met("emit", "model", "-o", "taken", "--no-weights", "--force").code == 0
+    ran = home.met("emit", "model", "-o", "taken", "--no-weights", "--force")
+    assert ran.code == 0
+    assert re.fullmatch(r"taken: \d+ files, 0\.\d MB; build it with: make -C taken -j\n", ran.out)
     assert (folder / "own.txt").read_text() == "mine"
     assert (folder / "main.c").read_text() != "old"
     assert [path.name for path in home.folder.glob(".taken*")] == []
@@ -312,14 +313,18 @@ def test_a_rule_of_the_tokenizer_that_c_does_not_have_is_named(home: Home) -> No
         found["added_tokens"][0]["lstrip"] = True
         path.write_text(json.dumps(found))
 
-    folder = changed_model(home, "stripping", strip)
+    changed_model(home, "stripping", strip)
     refused(
         home.met("emit", "stripping", "-o", "new"),
         message='the emitted program has no rule for added token "<|endoftext|>" with lstrip',
         at="stripping/tokenizer.json",
         fix="emit with --ids-only, and give the program token ids with --ids",
     )
-    ran = home.met("emit", "stripping", "-o", "by-ids", "--ids-only")
+
+
+@pytest.mark.slow
+def test_programs_without_rules_or_template_say_so(home: Home) -> None:
+    ran = home.met("emit", "model", "-o", "by-ids", "--ids-only")
     assert ran.code == 0, ran.err
     program = built(home.folder / "by-ids", "CFLAGS=-O0")
     ran = program.run("Hello")
@@ -327,7 +332,7 @@ def test_a_rule_of_the_tokenizer_that_c_does_not_have_is_named(home: Home) -> No
         2,
         "error: the program was written without rules for text\n  = fix: give token ids with --ids\n",
     )
-    expected = home.met("run", str(folder), "Hello", "-n", "8", "--no-chat")
+    expected = home.met("run", "model", "Hello", "-n", "8", "--no-chat")
     ids = home.met("emit", "model", "-o", "plain", "--no-chat", "--no-weights")
     assert ids.code == 0, ids.err
     encoder = built(home.folder / "plain", "CFLAGS=-O0")
