@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Home
 from tests.cli.harness import Ran, leftovers, refused
 
-STRICT = "CFLAGS=-Wall -Wextra -Werror -O1"
+STRICT = "CFLAGS=-std=c11 -pedantic -Wall -Wextra -Werror -O1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

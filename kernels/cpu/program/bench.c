@@ -19,6 +19,7 @@ static void report(const char *what, double *rates) {
 }
 
 int main(int argc, char **argv) {
+  check_processor();
   options o = options_of(argc, argv);
   int context = model.context, n_prefill = context < N_PREFILL ? context : N_PREFILL;
   int n_before = context / 2 < N_BEFORE ? context / 2 : N_BEFORE;

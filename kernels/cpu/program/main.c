@@ -119,6 +119,7 @@ static void answer(session *s, ids prompt, int n, const options *o, output *out)
 }
 
 int main(int argc, char **argv) {
+  check_processor();
   options o = options_of(argc, argv);
   char *tables = beside(argv[0], "tokenizer.bin"), *file = beside(argv[0], "weights.bin");
   int fills = o.fill || (!o.weights && !model.has_weights);

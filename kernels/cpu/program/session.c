@@ -181,6 +181,24 @@ int32_t session_prefill(session *s, const int32_t *tokens, int n, int chunk, con
 
 const float *session_logits(const session *s) { return (const float *)(const void *)(s->arena + s->last->logits); }
 
+void check_processor(void) {
+#if defined(__x86_64__)
+  static const char fix[] = "run it on a processor that has them";
+  __builtin_cpu_init();
+#if defined(__AVX2__) && defined(__FMA__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    refuse(WRONG_INPUT, fix, "the program is compiled for AVX2 and FMA, and this processor lacks one of them");
+  }
+#endif
+#if defined(__AVX512F__)
+  if (!__builtin_cpu_supports("avx512f")) {
+    refuse(WRONG_INPUT, fix, "the program is compiled for AVX-512, and this processor lacks it");
+  }
+#endif
+  (void)fix;
+#endif
+}
+
 double seconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -36,6 +36,9 @@ int32_t session_prefill(session *s, const int32_t *tokens, int n, int chunk, con
 /* [m, model.n_logits] of the last step. */
 const float *session_logits(const session *s);
 
+/* Refuses a processor that lacks what the program was compiled for. */
+void check_processor(void);
+
 /* Seconds since some moment. */
 double seconds(void);
 
