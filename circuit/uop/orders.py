@@ -121,10 +121,11 @@ def _chunks(node: UOp, taken: Taken) -> UOp:
     if not rest_size:
         return total
     i = taken.loop(own_name(k), rest_size)
-    return _join(joins, total, _fold(op, values, k, i + whole * CHUNK, i))
+    return join(joins, total, _fold(op, values, k, i + whole * CHUNK, i))
 
 
-def _join(op: str, a: UOp, b: UOp) -> UOp:
+def join(op: str, a: UOp, b: UOp) -> UOp:
+    """Two parts of a REDUCE's total as one."""
     return UOp({"add": Op.ADD, "mul": Op.MUL, "max": Op.MAX}[op], (a, b))
 
 
@@ -149,6 +150,6 @@ def _lanes(node: UOp, taken: Taken) -> UOp:
     while half > 1:
         half //= 2
         lane = taken.loop(base_name(k) + ".tree", half, Axis.UPCAST)
-        sum_of = _join(joins, load(index(done, lane)), load(index(done, lane + half)))
+        sum_of = join(joins, load(index(done, lane)), load(index(done, lane + half)))
         done = after(room, end(store(index(done, lane), sum_of), lane))
     return load(index(done, i32(0)))

@@ -7,17 +7,18 @@ may be split and unrolled, its places stay in ascending order. `apply` first wri
 name, with or without apostrophes behind it: the copies that splitting and expanding make.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from circuit.errors import PlanError, Problem
-from circuit.uop.build import end, group, i32
-from circuit.uop.node import Axis, Const, DType, Loop, Op, UOp, bound_ranges, substitute, toposort
-from circuit.uop.orders import Taken, expand_orders, local_room, own_name
+from circuit.errors import PlanError
+from circuit.uop.build import end, group
+from circuit.uop.carry import carry_folds
+from circuit.uop.node import Axis, Const, DType, Loop, Op, UOp, bound_ranges, toposort
+from circuit.uop.orders import Taken, expand_orders, own_name
 from circuit.uop.orders import base_name as base_name
 from circuit.uop.simplify import simplify_all
+from circuit.uop.split import block_end, deal_end, pad_end, refused, split_end, split_reduce, tile_end
 from circuit.uop.stage_factor import stage_factors
 
 
@@ -28,6 +29,56 @@ class Split:
     In an END the last, shorter part is a copy of the loop: where the end is a constant only its range `inner` is left,
     with the remainder as its end; where the end is known at run time it is a plain loop named `r.tail`. In a REDUCE the
     end must be a constant, and it is split by the greatest common divisor of end and factor, so there is no remainder.
+    """
+
+    range: str
+    factor: int
+    inner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Range r of an END becomes r and `inner`: place = r * factor + inner. The inner loop of the last block is shorter.
+
+    So a loop whose end is known at run time has an inner loop whose largest number of turns is a constant.
+    """
+
+    range: str
+    factor: int
+    inner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """Range r of an END becomes r and `inner`: place = r * factor + inner, and past the end the last place again.
+
+    So the inner loop always has `factor` turns. The END must not read what it stores: the last place may be stored more
+    than once, always with the same value.
+    """
+
+    range: str
+    factor: int
+    inner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deal:
+    """Range r of an END becomes r, of `factor` hands, and `inner`, the turns: place = inner * factor + hand.
+
+    The bits of the hand are reversed, so that threads that share out the hands get places all over the range: halves
+    get every second place. `factor` is a power of 2.
+    """
+
+    range: str
+    factor: int
+    inner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pad:
+    """Range r of an END becomes r and `inner`: place = r * factor + inner, also where that is past the end.
+
+    The END stores in local storage, where nothing may read past the end, and what it reads itself must be there.
     """
 
     range: str
@@ -60,15 +111,28 @@ class Thread:
 class Stage:
     """A factor of the folds over `fold` that does not change along the loop `across` is computed once, before that.
 
-    It is kept in local storage, for one iteration of the loops outside `across`. The loops that store it have the names
-    of the loops that read it, so later steps schedule both.
+    It is kept in local storage, for one iteration of the loops outside `across`. The loop that stores it along a range
+    k is named `k.fill`.
     """
 
     fold: str
     across: str
 
 
-Step = Split | Reorder | Upcast | Thread | Stage
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carry:
+    """The loop of the folds over `fold` runs outside of loop `across`: part after part of many totals.
+
+    The totals are kept in local storage, for one iteration of the loops outside `across`. The loops that start and
+    continue them have the names of the loops that read them, so later steps schedule all alike.
+    """
+
+    fold: str
+    across: str
+
+
+Cut = Split | Block | Tile | Deal | Pad
+Step = Cut | Reorder | Upcast | Thread | Stage | Carry
 Schedule = tuple[Step, ...]
 
 
@@ -77,7 +141,7 @@ def apply(effects: tuple[UOp, ...], schedule: Schedule) -> tuple[UOp, ...]:
     kernel = expand_orders(group(*effects))
     for step in schedule:
         match step:
-            case Split():
+            case Split() | Block() | Tile() | Deal() | Pad():
                 kernel = _split(kernel, step)
             case Reorder():
                 kernel = _reorder(kernel, step)
@@ -87,6 +151,8 @@ def apply(effects: tuple[UOp, ...], schedule: Schedule) -> tuple[UOp, ...]:
                 kernel = _with_axis(kernel, name, Axis.THREAD, "thread")
             case Stage():
                 kernel = _stage(kernel, step)
+            case Carry():
+                kernel = _carry(kernel, step)
             case _:
                 assert_never(step)
     return simplify_all(_parts(kernel))
@@ -101,83 +167,31 @@ def _names(kernel: UOp) -> tuple[str, ...]:
     return tuple(dict.fromkeys(base_name(n) for n in toposort(kernel) if n.op is Op.RANGE))
 
 
-def _split(kernel: UOp, step: Split) -> UOp:
+def _split(kernel: UOp, step: Cut) -> UOp:
     if step.factor < 1:
-        raise _refuse(f"range `{step.range}` is split by {step.factor}", "split by 1 or more")
+        raise refused(f"range `{step.range}` is cut in parts of {step.factor}", "give 1 or more")
     if step.inner in _names(kernel):
-        raise _refuse(f"there is a range `{step.inner}` already", f"give the inner part of `{step.range}` another name")
+        raise refused(f"there is a range `{step.inner}` already", f"give the inner part of `{step.range}` another name")
     taken = Taken(kernel)
 
     def rewrite(node: UOp, r: UOp) -> UOp:
-        if node.op is Op.REDUCE:
-            return _split_reduce(node, r, step, taken)
-        return _split_end(node, r, step, taken)
+        given = (node, r, step.factor, step.inner, taken)
+        match step:
+            case Split():
+                return split_reduce(*given) if node.op is Op.REDUCE else split_end(*given)
+            case _ if node.op is Op.REDUCE:
+                raise refused(f"range `{step.range}` is of a reduce", "split it")
+            case Block():
+                return block_end(*given)
+            case Tile():
+                return tile_end(*given)
+            case Deal():
+                return deal_end(*given)
+            case Pad():
+                return pad_end(*given, kernel)
+        assert_never(step)
 
     return _rewrite(kernel, step.range, rewrite)
-
-
-def _split_reduce(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
-    size = r.src[0]
-    if not isinstance(size.arg, Const):
-        raise _refuse(
-            f"range `{step.range}` of a reduce is split, but its end is no constant",
-            "leave it whole, or fold it in chunks",
-        )
-    factor = math.gcd(size.arg.bits, step.factor)
-    taken.free(own_name(r))
-    outer, inner = taken.loop(own_name(r), size.arg.bits // factor), taken.loop(step.inner, factor)
-    n = len(node.src) - len(bound_ranges(node))
-    values = tuple(substitute(v, {r: outer * factor + inner}) for v in node.src[:n])
-    ranges = [s for x in node.src[n:] for s in ((outer, inner) if x is r else (x,))]
-    return UOp(Op.REDUCE, (*values, *ranges), node.arg)
-
-
-def _split_end(node: UOp, r: UOp, step: Split, taken: Taken) -> UOp:
-    size, factor = r.src[0], step.factor
-    constant = size.arg.bits if isinstance(size.arg, Const) else None
-    if factor == 1:
-        inner = taken.loop(step.inner, 1)
-        return _moved(node, r, r + inner, (r, inner))
-    whole = i32(constant // factor) if constant is not None else size // factor
-    parts: list[UOp] = []
-    if constant is None or constant >= factor:
-        taken.free(own_name(r))
-        outer, inner = taken.loop(own_name(r), whole), taken.loop(step.inner, factor)
-        parts.append(_moved(node, r, outer * factor + inner, (outer, inner)))
-    if constant is None:
-        rest = taken.loop(f"{step.range}.tail", size % factor)
-        parts.append(_moved(_copy(node, r, taken), r, whole * factor + rest, (rest,)))
-    elif constant % factor:
-        rest = taken.loop(step.inner, constant % factor)
-        parts.append(_moved(_copy(node, r, taken) if parts else node, r, whole * factor + rest, (rest,)))
-    return group(*parts)
-
-
-def _moved(node: UOp, r: UOp, place: UOp, ranges: tuple[UOp, ...]) -> UOp:
-    """An END whose range r is replaced by other ranges, r itself by a place in them."""
-    others = [s for x in node.src[1:] for s in (ranges if x is r else (substitute(x, {r: place}),))]
-    return end(substitute(node.src[0], {r: place}), *others)
-
-
-def _copy(node: UOp, r: UOp, taken: Taken) -> UOp:
-    """The END with ranges of its own, r excepted, and with local storage of its own for what depends on them."""
-    below, own = toposort(node), frozenset(node.src[1:])
-    rooms = dict.fromkeys(local_room(n) for n in below if n.op is Op.AFTER and not own.isdisjoint(n.ranges))
-    new = {room: taken.alloc_like(room) for room in rooms if room is not None}
-    changed = {node, *own, *new}
-    for n in below:
-        if not changed.isdisjoint(n.src):
-            changed.add(n)
-    closers = [n for n in below if n.op in (Op.END, Op.REDUCE) and n in changed]
-    mine = {s for c in closers for s in bound_ranges(c)} - {r}
-    for n in below:
-        if n not in new:
-            src = tuple(new[s] for s in n.src)
-            new[n] = n if src == n.src else UOp(n.op, src, n.arg)
-            if n in mine:
-                assert isinstance(n.arg, Loop)
-                new[n] = taken.loop(n.arg.name, src[0], n.arg.axis)
-    return new[node]
 
 
 def _reorder(kernel: UOp, step: Reorder) -> UOp:
@@ -196,28 +210,40 @@ def _reorder(kernel: UOp, step: Reorder) -> UOp:
         ranges = [next(moved) if base_name(r) in named else r for r in node.src[1:]]
         for place, r in enumerate(ranges):
             if not r.src[0].ranges.isdisjoint(ranges[place:]):
-                raise _refuse(f"range `{base_name(r)}` ends where an inner range says", "keep it inside that range")
+                raise refused(f"range `{base_name(r)}` ends where an inner range says", "keep it inside that range")
         done.append(node)
         return end(node.src[0], *ranges)
 
     done: list[UOp] = []
     kernel = rebuild(kernel, rewrite)
     if not done:
-        raise _refuse(f"no loops are nested as {', '.join(step.ranges)}", "name ranges of one END")
+        raise refused(f"no loops are nested as {', '.join(step.ranges)}", "name ranges of one END")
     return kernel
 
 
-def _stage(kernel: UOp, step: Stage) -> UOp:
+def _in_nests(kernel: UOp, step: Stage | Carry, change: Callable[[UOp, UOp, str, Taken], UOp]) -> UOp:
+    """The kernel with every END over `across` changed as to its folds over `fold`."""
     names, taken = _names(kernel), Taken(kernel)
     if step.fold not in names:
         raise _unknown(step.fold, names)
+    return _rewrite(
+        kernel, step.across, lambda node, r: change(node, r, step.fold, taken) if node.op is Op.END else node
+    )
 
-    def rewrite(node: UOp, across: UOp) -> UOp:
-        return stage_factors(node, across, step.fold, taken) if node.op is Op.END else node
 
-    staged = _rewrite(kernel, step.across, rewrite)
+def _carry(kernel: UOp, step: Carry) -> UOp:
+    carried = _in_nests(kernel, step, carry_folds)
+    if carried is kernel:
+        raise refused(
+            f"no fold over `{step.fold}` is inside of loop `{step.across}`", "name a loop over results of the fold"
+        )
+    return carried
+
+
+def _stage(kernel: UOp, step: Stage) -> UOp:
+    staged = _in_nests(kernel, step, stage_factors)
     if staged is kernel:
-        raise _refuse(
+        raise refused(
             f"no fold over `{step.fold}` has a factor that is the same along `{step.across}`",
             "name a loop that is inside those that the factor depends on",
         )
@@ -233,12 +259,12 @@ def _with_axis(kernel: UOp, name: str, axis: Axis, verb: str) -> UOp:
     carried = {s for src in after if any(e.op is not Op.RANGE for e in src) for s in src if s.op is Op.RANGE}
     for r in found:
         if r in carried:
-            raise _refuse(f"{verb} of range `{name}`: its iterations depend on each other", "leave it a loop")
+            raise refused(f"{verb} of range `{name}`: its iterations depend on each other", "leave it a loop")
         if axis is Axis.UPCAST and not isinstance(r.src[0].arg, Const):
-            raise _refuse(f"{verb} of range `{name}`: its end is no constant", "split it first")
+            raise refused(f"{verb} of range `{name}`: its end is no constant", "split it first")
     reduced = {s for n in toposort(kernel) if n.op is Op.REDUCE for s in bound_ranges(n)}
     if axis is Axis.THREAD and any(r in reduced for r in found):
-        raise _refuse(f"{verb} of range `{name}`: a reduce is over it", "share out a loop of an END")
+        raise refused(f"{verb} of range `{name}`: a reduce is over it", "share out a loop of an END")
     return rebuild(kernel, lambda n: UOp(Op.RANGE, n.src, Loop(own_name(n), axis)) if _is(n, name) else n)
 
 
@@ -279,8 +305,4 @@ def _parts(node: UOp) -> tuple[UOp, ...]:
 
 
 def _unknown(name: str, names: tuple[str, ...]) -> PlanError:
-    return _refuse(f"the schedule names range `{name}`, the kernel has {', '.join(names)}", "name one of these")
-
-
-def _refuse(message: str, fix: str) -> PlanError:
-    return PlanError(Problem(message=message, fix=fix))
+    return refused(f"the schedule names range `{name}`, the kernel has {', '.join(names)}", "name one of these")

@@ -7,16 +7,19 @@ and the folds read it back: the same numbers, so the same bytes.
 
 from circuit.uop.build import after, end, index, load, store
 from circuit.uop.node import Const, DType, Op, UOp, bound_ranges, const, substitute, toposort
-from circuit.uop.orders import Taken, base_name, own_name
+from circuit.uop.orders import Taken, base_name
+
+FILL = ".fill"
+"""Ends the names of the loops that store a factor: `k.fill` fills what `k` reads."""
 
 
 def stage_factors(nest: UOp, across: UOp, fold: str, taken: Taken) -> UOp:
     """An END over `across` with every factor staged that its folds over `fold` share along it; the same END if none."""
     ranges = nest.src[1:]
-    outside = frozenset(ranges[: ranges.index(across)])
+    outside = frozenset(ranges[: ranges.index(across)]) | nest.ranges
     inside = ranges[ranges.index(across) + 1 :]
     replace: dict[UOp, UOp] = {}
-    for node in toposort(nest.src[0]):
+    for node in in_scope(nest.src[0]):
         if node.op is Op.REDUCE and base_name(bound_ranges(node)[-1]) == fold:
             own = bound_ranges(node)
             for value in node.src[: len(node.src) - len(own)]:
@@ -29,6 +32,18 @@ def stage_factors(nest: UOp, across: UOp, fold: str, taken: Taken) -> UOp:
     return end(substitute(nest.src[0], replace), *ranges) if replace else nest
 
 
+def in_scope(effect: UOp) -> list[UOp]:
+    """The nodes of an effect, without those of effects that only must come before: these have loops of their own."""
+    found: dict[UOp, None] = {}
+    stack = [effect]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack.extend(reversed(node.src[:1] if node.op is Op.AFTER else node.src))
+    return list(found)
+
+
 def _stored(value: UOp, axes: tuple[UOp, ...], taken: Taken) -> UOp:
     """The value read from local storage, which loops of their own fill before."""
     sizes = [r.src[0].arg.bits for r in axes if isinstance(r.src[0].arg, Const)]
@@ -36,14 +51,13 @@ def _stored(value: UOp, axes: tuple[UOp, ...], taken: Taken) -> UOp:
     for n in sizes:
         size *= n
     room = taken.alloc(size, value.dtype, "factor")
-    fresh = tuple(taken.loop(own_name(r), n) for r, n in zip(axes, sizes, strict=True))
-    filled = end(
-        store(index(room, _flat(fresh, sizes)), substitute(value, dict(zip(axes, fresh, strict=True)))), *fresh
-    )
-    return load(index(after(room, filled), _flat(axes, sizes)))
+    fresh = tuple(taken.loop(base_name(r) + FILL, n) for r, n in zip(axes, sizes, strict=True))
+    filled = end(store(index(room, flat(fresh, sizes)), substitute(value, dict(zip(axes, fresh, strict=True)))), *fresh)
+    return load(index(after(room, filled), flat(axes, sizes)))
 
 
-def _flat(places: tuple[UOp, ...], sizes: list[int]) -> UOp:
+def flat(places: tuple[UOp, ...], sizes: list[int]) -> UOp:
+    """The row-major place."""
     at: UOp = const(DType.I32, 0)
     for place, size in zip(places, sizes, strict=True):
         at = at * size + place

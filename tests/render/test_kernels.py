@@ -24,7 +24,7 @@ from circuit.uop.build import (
 )
 from circuit.uop.node import DType, Op, UOp
 from circuit.uop.rangeify import Lowering
-from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Thread, Upcast, apply
+from circuit.uop.schedule import Block, Carry, Reorder, Schedule, Split, Stage, Step, Thread, Tile, Upcast, apply
 from tests.render.data import integers, numbers
 from tests.render.harness import (
     QUICK,
@@ -43,6 +43,12 @@ N, K, ROWS = 52, 288, 4  # a panel and a tail of 4 outputs; a chunk of 256 and a
 
 
 STAGE = Stage(fold="k", across="r")
+FILL = (
+    Upcast(range="jl.fill"),
+    Split(range="k.fill", factor=K_BLOCK, inner="k.fill.b"),
+    Split(range="k.fill.b", factor=8, inner="k.fill.u"),
+    Upcast(range="k.fill.u"),
+)
 
 
 def phases() -> Effects:
@@ -107,18 +113,32 @@ def panels(format: str) -> Effects:
     return (end(store(index(y, r * N + j), value), r, j),)
 
 
-def panel_schedule(lanes: int, tile: int, *staged: Stage) -> Schedule:
+def panel_schedule(lanes: int, *steps: Step) -> Schedule:
+    """Lanes over outputs, k unrolled, and the steps given between."""
     return (
         Split(range="j", factor=lanes, inner="jl"),
         Reorder(ranges=("j", "r", "jl")),
         Thread(range="j"),
-        *staged,
-        Split(range="r", factor=tile, inner="rl"),
+        *steps,
         Upcast(range="rl"),
         Upcast(range="jl"),
         Split(range="k", factor=K_BLOCK, inner="kb"),
         Split(range="kb", factor=8, inner="ku"),
         Upcast(range="ku"),
+    )
+
+
+def row_tile(factor: int) -> Split:
+    return Split(range="r", factor=factor, inner="rl")
+
+
+def carried() -> Schedule:
+    """Blocks of 3 rows and a last one of 1, in tiles of 2; a chunk of k after the other for a block."""
+    return (
+        Block(range="r", factor=3, inner="rb"),
+        Tile(range="rb", factor=2, inner="rl"),
+        Carry(fold="k.chunk", across="rb"),
+        Stage(fold="k", across="rb"),
     )
 
 
@@ -132,9 +152,10 @@ KERNELS: dict[str, Effects] = {
     "table": table(),
     "table_lanes": apply(table(), (Split(range="j", factor=16, inner="jl"), Upcast(range="jl"))),
     **{f"{format}_plain": panels(format) for format in FORMATS},
-    **{f"{format}_48x1": apply(panels(format), panel_schedule(48, 1)) for format in FORMATS},
-    **{f"{format}_24x3": apply(panels(format), panel_schedule(24, 3)) for format in FORMATS},
-    **{f"{format}_staged": apply(panels(format), panel_schedule(24, 3, STAGE)) for format in FORMATS},
+    **{f"{format}_48x1": apply(panels(format), panel_schedule(48, row_tile(1))) for format in FORMATS},
+    **{f"{format}_24x3": apply(panels(format), panel_schedule(24, row_tile(3))) for format in FORMATS},
+    **{f"{format}_staged": apply(panels(format), panel_schedule(24, STAGE, row_tile(3), *FILL)) for format in FORMATS},
+    **{f"{format}_carried": apply(panels(format), panel_schedule(24, *carried(), *FILL)) for format in FORMATS},
 }
 
 
@@ -184,5 +205,5 @@ def test_projections_of_every_format_and_tile_give_the_same_bytes(library: Libra
     if format != "f32":  # scales that are no infinities, so that most sums are numbers
         words = [int(w) & 0xBFFFBFFF for w in words]
     buffers = {0: numbers(5, ROWS * K, 0.001), 1: words, 2: [0.0] * (ROWS * N)}
-    variants = ("plain", "48x1", "24x3", "staged")
+    variants = ("plain", "48x1", "24x3", "staged", "carried")
     check(library, tuple(f"{format}_{variant}" for variant in variants), buffers, {3: ROWS})

@@ -5,9 +5,24 @@ from collections.abc import Callable
 import pytest
 
 from circuit.errors import PlanError
-from circuit.uop.build import after, alloc, end, index, load, loop, param, reduce, store
+from circuit.uop.build import after, alloc, end, group, i32, index, load, loop, param, reduce, store
+from circuit.uop.evaluate import evaluate
 from circuit.uop.node import Axis, DType, Loop, Op, Storage, UOp, toposort
-from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Thread, Upcast, apply, range_names
+from circuit.uop.schedule import (
+    Block,
+    Carry,
+    Deal,
+    Pad,
+    Reorder,
+    Schedule,
+    Split,
+    Stage,
+    Thread,
+    Tile,
+    Upcast,
+    apply,
+    range_names,
+)
 from tests.render.harness import Effects
 
 
@@ -74,14 +89,76 @@ def test_the_names_of_a_kernel_are_those_after_its_orders_are_written_out() -> N
     assert range_names(effects) == ("k.chunk", "k")
 
 
-def test_a_staged_factor_is_stored_in_loops_of_the_names_of_those_that_read_it() -> None:
-    x, w, y = param(0, DType.F32, (60,)), param(1, DType.F32, (40,)), param(2, DType.F32, (24,))
-    r, j, k = loop("r", 6), loop("j", 4), loop("k", 10)
-    total = reduce("mulacc", load(index(w, j * 10 + k)), load(index(x, r * 10 + k)), k)
-    effects = (end(store(index(y, r * 4 + j), total), r, j),)
-    staged = apply(effects, (Stage(fold="k", across="r"), Upcast(range="j")))
-    assert nests(staged) == [["k'", "j'"], ["r", "j"]]
-    assert [n.arg.size for n in toposort(*staged) if isinstance(n.arg, Storage)] == [40]
+def test_a_block_of_a_number_known_at_run_time_has_an_inner_loop_that_ends_there() -> None:
+    n = param(2, DType.I32, (), "n", 0, 60)
+    effects = apply(rows(n), (Block(range="r", factor=8, inner="rb"),))
+    assert nests(effects) == [["r", "rb", "j"]]
+
+
+def test_what_is_carried_for_a_block_takes_room_for_a_block() -> None:
+    n = param(3, DType.I32, (), "n", 0, 6)
+    steps = (Block(range="r", factor=3, inner="rb"), Tile(range="rb", factor=2, inner="rt"))
+    effects = apply(product(522, n), (*steps, Carry(fold="k.chunk", across="rb")))
+    assert sizes(effects) == [2 * 2 * 4]
+
+
+def test_a_tile_past_the_end_is_the_last_place_again() -> None:
+    effects = apply(rows(), (Tile(range="r", factor=4, inner="rt"), Upcast(range="rt")))
+    assert nests(effects) == [["r", "rt", "j"]]
+    assert "rt:upcast" in loops(effects)
+
+
+def test_dealt_places_are_all_met_once() -> None:
+    n = param(2, DType.I32, (), "n", 0, 60)
+    effects = apply(rows(n), (Deal(range="r", factor=8, inner="rt"), Thread(range="r")))
+    assert nests(effects) == [["r", "rt", "j"]]
+    x, y = [float(v) for v in range(60)], [0.0] * 60
+    for count in (0, 1, 5, 6):
+        found, want = {0: x, 1: [*y]}, {0: x, 1: [*y]}
+        evaluate(group(*effects), found, {2: count})
+        evaluate(group(*rows(n)), want, {2: count})
+        assert found == want
+
+
+def kept(room: int, read: UOp | None = None) -> Effects:
+    """The sum of n values that are doubled in local storage first, and where `read` says the value there."""
+    n, x, y = param(2, DType.I32, (), "n", 1, 10), param(0, DType.F32, (12,)), param(1, DType.F32, (1,))
+    storage, p, k = alloc(0, room, DType.F32), loop("p", n), loop("k", n)
+    ready = after(storage, end(store(index(storage, p), load(index(x, p)) * 2.0), p))
+    total = reduce("add", load(index(ready, k)), k)
+    return (store(index(y, 0), total if read is None else total + load(index(ready, read))),)
+
+
+def test_a_padded_range_has_whole_parts_only() -> None:
+    effects = apply(kept(12), (Pad(range="p", factor=4, inner="pl"), Upcast(range="pl")))
+    assert nests(effects) == [["p", "pl"]]
+    assert "pl:upcast" in loops(effects)
+
+
+def product(n: int, end_of_r: UOp | int = 6) -> Effects:
+    """y[r, j] = the sum over k of w[j, k] * x[r, k], r below 6, j below 4, k below n in chunks of 256."""
+    x, w, y = param(0, DType.F32, (6 * n,)), param(1, DType.F32, (4 * n,)), param(2, DType.F32, (24,))
+    r, j, k = loop("r", end_of_r), loop("j", 4), loop("k", n)
+    total = reduce("mulacc", load(index(w, j * n + k)), load(index(x, r * n + k)), k, order="fold:256")
+    return (end(store(index(y, r * 4 + j), total), r, j),)
+
+
+def test_a_staged_factor_is_filled_by_loops_of_their_own() -> None:
+    staged = apply(product(10), (Stage(fold="k", across="r"), Upcast(range="j")))
+    assert nests(staged) == [["k.fill", "j.fill"], ["r", "j"]]
+    assert sizes(staged) == [40]
+
+
+def test_a_carried_fold_runs_outside_of_the_loops_over_its_results() -> None:
+    carried = apply(product(522), (Carry(fold="k.chunk", across="r"), Stage(fold="k", across="r")))
+    first, filled, filled_tail = ["r'", "j'"], ["k.fill", "j.fill"], ["k.fill'", "j.fill'"]
+    assert sorted(nests(carried)) == sorted([first, filled, ["k.chunk", "r''", "j''"], filled_tail, ["r", "j"]])
+    assert sorted(sizes(carried)) == [6 * 4, 4 * 10, 4 * 256]
+
+
+def sizes(effects: Effects) -> list[int]:
+    """The sizes of local storage."""
+    return [n.arg.size for n in toposort(*effects) if isinstance(n.arg, Storage)]
 
 
 def message(effects: Effects, schedule: Schedule) -> str:
@@ -113,7 +190,7 @@ REFUSED: list[tuple[str, Callable[[], Effects], Schedule, str]] = [
         "a split by nothing",
         rows,
         (Split(range="j", factor=0, inner="jl"),),
-        "error: range `j` is split by 0\n  = fix: split by 1 or more",
+        "error: range `j` is cut in parts of 0\n  = fix: give 1 or more",
     ),
     (
         "a name that is taken",
@@ -166,6 +243,57 @@ REFUSED: list[tuple[str, Callable[[], Effects], Schedule, str]] = [
         "error: the schedule names range `q`, the kernel has r, j, k\n  = fix: name one of these",
     ),
     (
+        "blocks of a reduce",
+        rows,
+        (Block(range="k", factor=2, inner="kb"),),
+        "error: range `k` is of a reduce\n  = fix: split it",
+    ),
+    *(
+        (
+            f"padding {what}",
+            effects,
+            (Pad(range="p", factor=4, inner="pl"),),
+            "error: range `p` is padded, but what is past its end is not there, or is read\n"
+            "  = fix: split it, or tile it",
+        )
+        for what, effects in (
+            ("into a room that has none", lambda: kept(10)),
+            ("that is read", lambda: kept(12, i32(11))),
+            ("of what others see", lambda: _shared()),
+        )
+    ),
+    (
+        "tiles of no rows",
+        rows,
+        (Tile(range="r", factor=0, inner="rt"),),
+        "error: range `r` is cut in parts of 0\n  = fix: give 1 or more",
+    ),
+    (
+        "three hands",
+        rows,
+        (Deal(range="r", factor=3, inner="rt"),),
+        "error: range `r` is dealt to 3 hands\n  = fix: give a power of 2",
+    ),
+    (
+        "tiles of what is changed in place",
+        lambda: _in_place(),
+        (Tile(range="r", factor=4, inner="rt"),),
+        "error: range `r` is tiled, but what it stores is read there\n"
+        "  = fix: split it, so that no place is stored twice",
+    ),
+    (
+        "a fold carried out of a loop that it is not in",
+        rows,
+        (Carry(fold="k", across="k"),),
+        "error: no fold over `k` is inside of loop `k`\n  = fix: name a loop over results of the fold",
+    ),
+    (
+        "a carried fold that there is not",
+        rows,
+        (Carry(fold="q", across="r"),),
+        "error: the schedule names range `q`, the kernel has r, j, k\n  = fix: name one of these",
+    ),
+    (
         "a loop moved out of the one that ends it",
         lambda: _triangle(),
         (Reorder(ranges=("j", "r")),),
@@ -190,6 +318,16 @@ def test_every_axis_that_a_schedule_sets_is_in_the_kernel() -> None:
 def _summed(size: UOp) -> Effects:
     x, y, k = param(0, DType.F32, (6,)), param(1, DType.F32, (1,)), loop("k", size)
     return (store(index(y, 0), reduce("add", load(index(x, k)), k)),)
+
+
+def _shared() -> Effects:
+    x, y, p = param(0, DType.F32, (12,)), param(1, DType.F32, (12,)), loop("p", 10)
+    return (end(store(index(y, p), load(index(x, p))), p),)
+
+
+def _in_place() -> Effects:
+    x, r = param(0, DType.F32, (6,)), loop("r", 6)
+    return (end(store(index(x, r), load(index(x, r)) + 1.0), r),)
 
 
 def _triangle() -> Effects:
