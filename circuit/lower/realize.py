@@ -16,7 +16,7 @@ from circuit.sigma.storage import decode_panel, panel_words
 from circuit.tir.ir import Node, Tir, Weight
 from circuit.uop.build import after, barrier, end, index, loop, param, reshape, stage, store
 from circuit.uop.build import group as together
-from circuit.uop.node import DType, Op, UOp, bound_ranges
+from circuit.uop.node import DType, Op, UOp, bound_ranges, substitute
 from circuit.uop.rangeify import Lowering
 from circuit.uop.simplify import simplify
 
@@ -205,7 +205,8 @@ class _Program:
         storage = self._array("scratch", known, edge, self.tir.edges[edge].rows)
         base = self.row * self.wiring.columns[edge]
         self.effects.append(self.lowering.write(storage, self.made[edge], ("column",), base=base))
-        done = barrier(self._rows_of_phase())
+        own = self.lowering.loop("column.row", self.row.src[0])
+        done = barrier(substitute(self._rows_of_phase(), {self.row: own}))
         self.effects = []
         self._open(self.tir.edges[edge].rows)
         ready, d = after(storage, done), loop("d", self.tir.edges[edge].dim)

@@ -7,14 +7,25 @@ start with p_.
 
 from circuit.load.families import Point, value
 from circuit.uop.node import Op, UOp, range_size, toposort
-from circuit.uop.orders import CHUNK
-from circuit.uop.schedule import Reorder, Schedule, Split, Stage, Step, Thread, Upcast, base_name, range_names
+from circuit.uop.schedule import (
+    Block,
+    Carry,
+    Deal,
+    Pad,
+    Reorder,
+    Schedule,
+    Split,
+    Stage,
+    Step,
+    Thread,
+    Tile,
+    Upcast,
+    base_name,
+    range_names,
+)
 
 K_BLOCK = 32
 """Inputs that share one scale in the block formats: what belongs to a block is loaded once for it."""
-
-STAGED_BYTES = 2**20
-"""The most that a thread keeps of a panel's decoded weights; a wider panel is decoded again for each tile of rows."""
 
 
 def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Schedule:
@@ -62,48 +73,85 @@ def _size(effects: tuple[UOp, ...], name: str) -> int:
 
 
 def _panel_linear(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
-    """Threads over panels of outputs, then rows in tiles, lanes over the outputs; k in blocks, unrolled.
-
-    A projection of fewer outputs than lanes has that many lanes. With row tiles, a panel is decoded once.
-    """
-    names, outputs = range_names(effects), _size(effects, "out")
-    steps: list[Step] = []
-    if "column" in names:  # the phase that makes the projection's input
-        steps += [*_lanes(names, ("column",), 8), Reorder(ranges=("column", "row")), Thread(range="column")]
-    lanes, tile, unroll = min(value(point, "lanes"), outputs), value(point, "row_tile"), value(point, "unroll")
-    steps += [
+    """Threads over panels of outputs, lanes over the outputs; each weight for one row, or for tiles of rows."""
+    lanes, tiled = min(value(point, "lanes"), _size(effects, "out")), value(point, "row_tile") > 1
+    return (
+        *_made_input(range_names(effects), "column.row" if tiled else "column"),
         Split(range="out", factor=lanes, inner="out.lane"),
         Reorder(ranges=("out", "row", "out.lane")),
         Thread(range="out"),
-    ]
-    if tile > 1:
-        inputs = CHUNK * (_size(effects, "k.chunk") + 1)  # or up to a chunk less
-        if 4 * lanes * inputs <= STAGED_BYTES:
-            steps += [Stage(fold="k", across="row")]
-        steps += [Split(range="row", factor=tile, inner="row.tile"), Upcast(range="row.tile")]
-    steps += [Upcast(range="out.lane")]
-    if unit > K_BLOCK:  # the scale of either block of a unit is in one word: which half is then known where it is read
-        steps += [Split(range="k", factor=unit, inner="k.unit"), Split(range="k.unit", factor=K_BLOCK, inner="k.block")]
-        steps += [Upcast(range="k.unit")]
-    else:
-        steps += [Split(range="k", factor=K_BLOCK, inner="k.block")]
-    steps += [
-        Split(range="k.block", factor=unroll, inner="k.unroll"),
+        *(_tiled(point, effects, unit) if tiled else _streamed(point, unit)),
+    )
+
+
+def _made_input(names: tuple[str, ...], shared: str) -> Schedule:
+    """The phase that makes the projection's input, if there is one: threads over its columns, or over its rows."""
+    if "column" not in names:
+        return ()
+    order = ("column", "column.row") if shared == "column" else ("column.row", "column")
+    return (*_lanes(names, ("column",), 8), Reorder(ranges=order), Thread(range=shared))
+
+
+def _streamed(point: Point, unit: int) -> Schedule:
+    """Weights decoded where they are read, k in blocks, unrolled."""
+    return (Upcast(range="out.lane"), *_decoded("k", value(point, "unroll"), unit))
+
+
+def _tiled(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
+    """A block of rows takes one chunk of k after the other: its weights are decoded once, all tiles of rows read them.
+
+    A panel's chunk stays in the first-level cache, the totals of the block in the second.
+    """
+    unroll = value(point, "unroll")
+    return (
+        Block(range="row", factor=value(point, "row_block"), inner="row.block"),
+        Tile(range="row.block", factor=value(point, "row_tile"), inner="row.tile"),
+        *([Carry(fold="k.chunk", across="row.block")] if "k.chunk" in range_names(effects) else []),
+        Stage(fold="k", across="row.block"),
+        Upcast(range="row.tile"),
+        Upcast(range="out.lane"),
+        Split(range="k", factor=unroll, inner="k.unroll"),
         Upcast(range="k.unroll"),
+        Upcast(range="out.lane.fill"),
+        *_decoded("k.fill", unroll, unit),
+    )
+
+
+def _decoded(k: str, unroll: int, unit: int) -> Schedule:
+    """The loop over the inputs of weights that are decoded, so that what belongs to a block is loaded once for it."""
+    steps: list[Step] = []
+    if unit > K_BLOCK:  # the scale of either block of a unit is in one word: which half is then known where it is read
+        steps += [
+            Split(range=k, factor=unit, inner=f"{k}.unit"),
+            Split(range=f"{k}.unit", factor=K_BLOCK, inner=f"{k}.block"),
+            Upcast(range=f"{k}.unit"),
+        ]
+    else:
+        steps += [Split(range=k, factor=K_BLOCK, inner=f"{k}.block")]
+    steps += [
+        Split(range=f"{k}.block", factor=unroll, inner=f"{k}.unroll"),
+        Upcast(range=f"{k}.unroll"),
     ]
     return tuple(steps)
 
 
 def _attention(point: Point) -> Schedule:
-    """Threads over heads; lanes over positions for scores, over the head's width for the sum of values."""
-    wide, narrow = value(point, "positions"), value(point, "lanes")
+    """Threads over heads, or over rows dealt out; lanes over positions for scores, over the head's width for values."""
+    wide, narrow, hands = value(point, "positions"), value(point, "lanes"), value(point, "row_hands")
+    shared = (
+        (
+            Deal(range="row", factor=hands, inner="row.turn"),
+            Reorder(ranges=("row", "h", "row.turn")),
+            Thread(range="row"),
+        )
+        if hands > 1
+        else (Thread(range="h"),)
+    )
     return (
-        Thread(range="h"),
-        Split(range="p_score", factor=wide, inner="p_score.lane"),
+        Pad(range="p_score", factor=wide, inner="p_score.lane"),
         Upcast(range="p_score.lane"),
-        Split(range="p_score.tail", factor=narrow, inner="p_score.tail.lane"),
-        Upcast(range="p_score.tail.lane"),
-        Split(range="p_exp", factor=narrow, inner="p_exp.lane"),
+        Pad(range="p_exp", factor=narrow, inner="p_exp.lane"),
         Upcast(range="p_exp.lane"),
         Upcast(range="d"),
+        *shared,
     )

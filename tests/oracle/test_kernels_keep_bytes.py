@@ -114,7 +114,8 @@ def kv_write() -> Case:
 
 
 DECODE = point("panel_linear", lanes=48, row_tile=1, unroll=8)
-PREFILL = point("panel_linear", lanes=24, row_tile=4, unroll=8)
+PREFILL = point("panel_linear", lanes=24, row_tile=4, row_block=512, unroll=8)
+BLOCKS = point("panel_linear", lanes=24, row_tile=4, row_block=5, unroll=8)
 
 
 @cache
@@ -141,13 +142,15 @@ def cases() -> dict[str, tuple[Case, Point]]:
         "rms_norm_heads": (norm(64, 4), point("row_norm", lanes=8)),
         "linear_decode": (linear(100, 600, bias=False), DECODE),
         "linear_prefill": (linear(100, 600, bias=True), PREFILL),
+        "linear_blocks": (linear(100, 600, bias=True), BLOCKS),
         "linear_odd": (linear(49, 23, bias=False), PREFILL),
         "rope_neox": (rope("neox", 16), point("rope", lanes=8)),
         "rope_interleaved": (rope("interleaved", 16), point("rope", lanes=8)),
         "rope_partial": (rope("neox", 8), point("rope", lanes=8)),
         "kv_write": (kv_write(), point("kv_write")),
-        "attention": (attention(0), point("attention", lanes=8, positions=64)),
-        "attention_window": (attention(70), point("attention", lanes=8, positions=64)),
+        "attention": (attention(0), point("attention", lanes=8, positions=64, row_hands=1)),
+        "attention_rows": (attention(0), point("attention", lanes=8, positions=64, row_hands=4)),
+        "attention_window": (attention(70), point("attention", lanes=8, positions=64, row_hands=1)),
         "glu": (glu, point("elementwise", lanes=8)),
         "residual_add": (add, point("elementwise", lanes=8)),
         "index_select": (pick, point("gather")),

@@ -15,7 +15,7 @@ LIBRARY = own_library()
 RULES = class_rules(LIBRARY)
 FAMILIES = class_families(LIBRARY)
 POLICY = load_policy(LIBRARY)
-ROWS = {"decode": (1, 8), "prefill": (1, 32)}
+ROWS = {"decode": (3, 8), "prefill": (1, 32)}
 
 
 def request(mode: str = "decode", *, hardware: str = "cpu", run: Run = (), policy: Policy = POLICY) -> Request:

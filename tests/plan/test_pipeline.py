@@ -16,7 +16,7 @@ from tests.lower.library import own_library
 from tests.models import tiny_config, write_checkpoint, write_gguf
 
 LIBRARY = own_library()
-CPU = Goal(hardware_class="cpu", steps=(("decode", (1, 4)),))
+CPU = Goal(hardware_class="cpu", steps=(("decode", (3, 4)),))
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,15 @@ def test_planning_can_start_at_the_typed_circuit() -> None:
     (_, _), (name, result) = lowered(tir_of(case("llama")), LIBRARY, CPU, ())
     assert name == "plan"
     assert isinstance(result, PlanSet)
-    assert result.plans[0].rows == (1, 4)
+    assert result.plans[0].rows == (3, 4)
 
 
 def test_without_rows_the_plans_cover_those_of_the_class_in_both_modes(llama: Compiled) -> None:
-    assert [(plan.mode, plan.rows) for plan in llama.plans] == [("decode", (1, 64)), ("prefill", (1, 512))]
+    assert [(plan.mode, plan.rows) for plan in llama.plans] == [
+        ("decode", (1, 2)),
+        ("decode", (3, 64)),
+        ("prefill", (1, 512)),
+    ]
 
 
 @pytest.mark.parametrize("rows", [(1, 1), (1, 5), (3, 7), (2, 63)])
@@ -55,10 +59,10 @@ def test_any_range_of_rows_is_planned(rows: tuple[int, int]) -> None:
 
 
 def test_all_plans_of_a_set_read_the_same_weights_and_keep_the_same_states(llama: Compiled) -> None:
-    decode, prefill = llama.plans
-    assert decode.weights == prefill.weights
-    assert decode.states == prefill.states
-    assert {weight.format for weight in decode.weights} == {"bf16"}
+    first = llama.plans[0]
+    assert [plan.weights for plan in llama.plans] == [first.weights] * 3
+    assert [plan.states for plan in llama.plans] == [first.states] * 3
+    assert {weight.format for weight in first.weights} == {"bf16"}
 
 
 def test_a_file_and_its_copy_in_another_form_give_one_bytes_digest(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_launch_with_numerics_of_its_own_takes_the_certificate_away_and_change
 def test_rows_are_split_where_a_rule_or_a_point_begins_or_ends() -> None:
     rules = (replace(RULES[0], rows=(1, 4)), replace(RULES[1], rows=(3, 600)), replace(RULES[2], modes=("prefill",)))
     assert row_ranges(rules, (), "decode", (1, 8)) == ((1, 2), (3, 4), (5, 8))
-    assert row_ranges(RULES, FAMILIES, "decode", (1, 64)) == ((1, 64),)
+    assert row_ranges(RULES, FAMILIES, "decode", (1, 64)) == ((1, 2), (3, 64))
 
 
 @pytest.mark.parametrize("rows", [(0, 4), (5, 4), (1, 70000)])
@@ -199,7 +199,7 @@ def test_a_family_without_a_point_for_the_rows_is_refused_with_the_points_it_has
         planned(LLAMA, asked=replace(request(), families=families))
     (problem,) = error.value.problems
     assert problem.message == (
-        "family gather has no point for decode of rows 1-8; it has scalar (decode, prefill; rows 1-4)"
+        "family gather has no point for decode of rows 3-8; it has scalar (decode, prefill; rows 1-4)"
     )
     assert problem.file == "kernels/cpu/common/KERNEL_FAMILIES.toml"
 
@@ -227,7 +227,7 @@ def test_points_of_all_families_read_panels_of_one_size() -> None:
 def test_the_first_point_that_covers_mode_and_rows_is_taken() -> None:
     family = next(f for f in FAMILIES if f.id == "panel_linear")
     group = Group(rule="linear", family="panel_linear", numerics="reference", nodes=(0,))
-    assert point_of(FAMILIES, group, "decode", (1, 8)).id == _first(family, "decode")
+    assert point_of(FAMILIES, group, "decode", (1, 1)).id == _first(family, "decode")
     assert point_of(FAMILIES, group, "prefill", (1, 8)).id == _first(family, "prefill")
 
 

@@ -13,7 +13,7 @@ from circuit.tir.ir import Edge, Node, Tir
 from tests.lower.dense import Sizes, dense
 from tests.plan.plans import FAMILIES, POLICY, RULES
 
-ASKED = Asked(rules=RULES, families=FAMILIES, policy=POLICY, mode="decode", rows=(1, 8), which="all")
+ASKED = Asked(rules=RULES, families=FAMILIES, policy=POLICY, mode="decode", rows=(3, 8), which="all")
 
 
 def reasons(answer: Why, rule: str) -> tuple[str, ...]:
@@ -204,6 +204,6 @@ def test_plans_with_the_same_answer_are_one_block() -> None:
     instance = dense(Sizes(layers=1))
     both = tuple(why(instance, "l0.attn.norm", replace(ASKED, mode=mode)) for mode in ("decode", "prefill"))
     text = why_text(both)
-    assert text.splitlines()[0] == "l0.attn.norm (rms_norm) in decode, rows 1-8; prefill, rows 1-8"
+    assert text.splitlines()[0] == "l0.attn.norm (rms_norm) in decode, rows 3-8; prefill, rows 3-8"
     assert text.count("the rule that took it:") == 1
     assert [plan["mode"] for plan in json.loads(why_json(both))["plans"]] == ["decode", "prefill"]
