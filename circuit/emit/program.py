@@ -25,13 +25,13 @@ def emit_program(plans: tuple[Plan, ...]) -> Sources:
     """The C sources of a plan set. `met_args.plan` selects a plan by its place in the set."""
     names, kernels = _kernels(plans)
     steps = [_step(place, plan, names[place]) for place, plan in enumerate(plans)]
-    return program_of(kernels, "\n".join([_head(plans), "", *steps, _run(plans)]))
+    return program_of(kernels, "\n".join([_head(plans), "", *steps, _run(plans)]), plans[0].vector_lanes)
 
 
-def program_of(kernels: Mapping[str, str], steps: str) -> Sources:
-    """The files of a program: `kernels` are texts of `render_kernel` by name, `steps` defines `met_run`."""
+def program_of(kernels: Mapping[str, str], steps: str, lanes: int) -> Sources:
+    """The files of a program: `kernels` are texts of `render_kernel` by name for `lanes`, `steps` defines `met_run`."""
     return (
-        Source(path="met.h", text=_MET_H + render_prelude() + "#endif\n"),
+        Source(path="met.h", text=_MET_H + render_prelude(lanes) + "#endif\n"),
         Source(path="kernels.h", text=_KERNELS_H + "".join(map(_prototype, kernels.values())) + "#endif\n"),
         Source(path="runtime.h", text=RUNTIME_H),
         Source(path="runtime.c", text=RUNTIME_C),
@@ -84,7 +84,7 @@ def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], dict[str, str]]:
         names.append([])
         for kernel in plan.kernels:
             name = kernel.name if kernel.name not in made.values() else f"{kernel.name}_plan{place}"
-            rest = render_kernel(name, kernel.effects).removeprefix(f"static void {name}(")
+            rest = render_kernel(name, kernel.effects, plan.vector_lanes).removeprefix(f"static void {name}(")
             if rest not in made:
                 assert name not in made.values(), f"two kernels of plan {place} are called {kernel.name}"
                 made[rest] = name

@@ -15,6 +15,7 @@ from circuit.load.toml_text import read_toml
 from circuit.text import Source, listed, problem_at
 
 Language = Literal["c", "cuda", "hip"]
+VECTOR_LANES = "vector_lanes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,15 @@ def rows_of(hardware: HardwareClass, mode: str) -> tuple[int, int]:
             return rows
     message = f"class {hardware.name} has no rows for mode `{mode}`"
     raise PlanError(Problem(message=message, fix=f"use one of: {listed(name for name, _ in hardware.rows)}"))
+
+
+def vector_lanes(hardware: HardwareClass) -> int:
+    """How many f32 a vector register of the class holds."""
+    for limit in hardware.limits:
+        if limit.name == VECTOR_LANES:
+            return limit.value
+    message = f"class {hardware.name} does not state how many values a vector register holds"
+    raise PlanError(Problem(message=message, fix=f"add {VECTOR_LANES} to [limits] of its HARDWARE.toml"))
 
 
 class _Class(FileShape):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family
-from circuit.load.hardware import HardwareClass
+from circuit.load.hardware import HardwareClass, vector_lanes
 from circuit.load.policy import Policy
 from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group, Kernel, Slot
@@ -70,6 +70,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
     return Plan(
         arch=tir.arch,
         hardware_class=request.hardware.name,
+        vector_lanes=vector_lanes(request.hardware),
         mode=request.mode,
         rows=request.rows,
         context=tir.context,

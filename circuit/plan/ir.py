@@ -89,6 +89,7 @@ class Plan:
 
     arch: str
     hardware_class: str
+    vector_lanes: int  # of the class's registers, in f32
     mode: str
     rows: tuple[int, int]
     context: int

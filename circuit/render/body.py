@@ -2,7 +2,7 @@
 
 Values are asked for by the effects that need them and are written where the nest says. What has been computed in an
 open block is not computed again. UPCAST ranges open no loop. The last UPCAST range of an END holds the lanes: a value
-that depends on it becomes one C variable a piece of 8 or 4 lanes (unless it fills local storage). Every other UPCAST
+that depends on it becomes one C variable a piece of 16, 8 or 4 lanes (unless it fills local storage). Every other UPCAST
 range is unrolled, in ascending order, by putting constants for it. In a REDUCE all work of one unrolled step comes
 before the next.
 """
@@ -10,9 +10,9 @@ before the next.
 from collections.abc import Callable
 
 from circuit.render.blocks import Block, Nest, Want, axis_of
+from circuit.render.direct import Direct, direct
 from circuit.render.expr import c_type, expression, iota, literal, memory_type, spread, step
 from circuit.render.lanes import Piece, pieces, storage
-from circuit.render.peephole import half_of
 from circuit.render.places import Place, place
 from circuit.render.unroll import Copies, fills_room, unroll
 from circuit.uop.node import (
@@ -38,18 +38,20 @@ Values = tuple[UOp, ...]
 class Body:
     """Writes one kernel. A piece of None stands for a value that is the same in all lanes."""
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes  # of a register
         self._nest = Nest()
         self._copies = Copies()
         self._lane: UOp | None = None
-        self._halves: dict[UOp, UOp | None] = {}
+        self._directs: dict[tuple[UOp, int], Direct | None] = {}
         self._variables: dict[UOp, str] = {}
         self._storage: dict[UOp, str] = {}  # ALLOCs and tables, with their declarations
+        self._tables: dict[Values, str] = {}  # tables in vectors, with theirs
 
     def lines(self, kernel: UOp) -> list[str]:
         """The lines of the body."""
         self._effect(kernel)
-        return [*self._storage.values(), *self._nest.top()]
+        return [*self._storage.values(), *self._tables.values(), *self._nest.top()]
 
     # Effects
 
@@ -113,7 +115,7 @@ class Body:
                         self._store(block, node, piece)
 
     def _pieces(self) -> tuple[Piece | None, ...]:
-        return (None,) if self._lane is None else pieces(range_size(self._lane))
+        return (None,) if self._lane is None else pieces(range_size(self._lane), self._lanes)
 
     def _store(self, block: Block, node: UOp, piece: Piece | None) -> None:
         at, value = node.src
@@ -187,8 +189,8 @@ class Body:
                 for effect in effects:
                     self._effect(effect)
                 return []
-        half = self._half(node, piece)
-        return [self._want(s, piece) for s in (node.src if half is None else (half,))]
+        found = self._direct(node, piece)
+        return [self._want(s, piece) for s in (node.src if found is None else (found.operand,))]
 
     def _write(self, node: UOp, piece: Piece | None) -> None:
         width = piece.width if piece is not None else 1
@@ -197,8 +199,9 @@ class Body:
             return
         if node.op is Op.LOAD:
             text = self._load(node, piece, width)
-        elif (half := self._half(node, piece)) is not None:
-            text = f"met_half_x{width}({self._operand(half, piece, width)})"
+        elif (found := self._direct(node, piece)) is not None:
+            table = self._picked_from(found.table) if found.table else ""
+            text = found.text.format(x=self._operand(found.operand, piece, width), table=table)
         else:
             assert is_alu(node.op), f"{node.op} in a kernel in loops form"
             text = expression(node, width, [self._operand(s, piece, width) for s in node.src])
@@ -206,13 +209,20 @@ class Body:
         home.lines.append(f"const {c_type(node.dtype, width)} {name} = {text};")
         home.known[node, piece] = name
 
-    def _half(self, node: UOp, piece: Piece | None) -> UOp | None:
-        """The f16 bits that a vector is decoded from, which processors convert in one instruction."""
-        if piece is None or piece.width == 1 or node.op is not Op.BITCAST:
+    def _direct(self, node: UOp, piece: Piece | None) -> Direct | None:
+        """What gives a vector at once."""
+        if piece is None or piece.width == 1:
             return None
-        if node not in self._halves:
-            self._halves[node] = half_of(node)
-        return self._halves[node]
+        if (node, piece.width) not in self._directs:
+            self._directs[node, piece.width] = direct(node, piece.width)
+        return self._directs[node, piece.width]
+
+    def _picked_from(self, table: Values) -> str:
+        """A vector of constants."""
+        if table not in self._tables:
+            kind, values = c_type(table[0].dtype, len(table)), ", ".join(literal(s, 1) for s in table)
+            self._tables[table] = f"const {kind} {self._nest.name('t')} = {{{values}}};"
+        return self._tables[table].split(" = ")[0].split()[-1]
 
     def _operand(self, node: UOp, piece: Piece | None, width: int) -> str:
         """A value as an operand of `width` lanes."""

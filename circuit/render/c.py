@@ -12,30 +12,30 @@ aligned to 4 bytes only.
 from circuit.render.body import Body
 from circuit.render.expr import c_type, memory_type
 from circuit.render.peephole import fit_to_processor
-from circuit.render.prelude import PRELUDE
+from circuit.render.prelude import prelude
 from circuit.uop.build import group
 from circuit.uop.node import Op, Param, Space, Storage, UOp, toposort
 from circuit.uop.orders import expand_orders
 from circuit.uop.simplify import simplify
 
 
-def render_kernel(name: str, effects: tuple[UOp, ...]) -> str:
-    """The C function of a kernel in loops form, scheduled or not."""
+def render_kernel(name: str, effects: tuple[UOp, ...], lanes: int) -> str:
+    """The C function of a kernel in loops form, scheduled or not, for vector registers of `lanes` values."""
     (kernel,) = fit_to_processor((simplify(expand_orders(group(*effects))),))
-    body = Body().lines(kernel)
+    body = Body(lanes).lines(kernel)
     arguments = _arguments(group(*effects))
     unused = ", ".join(f"(void){argument.split()[-1].lstrip('*')}" for argument in arguments)
     head = f"static void {name}({', '.join(arguments)}) {{"
     return "\n".join((head, f"  {unused};", *(f"  {line}" for line in body), "}", ""))
 
 
-def render_prelude() -> str:
-    """Typedefs and helpers, to stand once in a file, before its kernels.
+def render_prelude(lanes: int) -> str:
+    """Typedefs and helpers, to stand once in a file, before its kernels, which are rendered for as many lanes.
 
     A program whose kernels hold barriers defines `void met_barrier(met_team *team)` (all threads of the team wait for
     each other) and `struct met_team`, in any of its files; kernels without barriers need neither.
     """
-    return PRELUDE
+    return prelude(lanes)
 
 
 def kernel_params(kernel: UOp) -> tuple[UOp, ...]:

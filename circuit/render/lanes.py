@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from circuit.uop.node import Const, DType, Op, UOp, const, toposort
 
-WIDTHS = (8, 4)  # lanes of a vector type; what is left over runs one lane at a time
+WIDTHS = (16, 8, 4)
+"""Lanes of vector types; what is left over runs one lane at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,18 @@ class Affine:
     offset: int
 
 
-def pieces(count: int) -> tuple[Piece, ...]:
-    """Lanes 0 .. count-1, in vectors of the greatest widths that fit."""
+def widths(lanes: int) -> tuple[int, ...]:
+    """The vector types of a class whose registers hold `lanes` values, the widest first."""
+    found = tuple(width for width in WIDTHS if width <= lanes)
+    assert found, f"registers of {lanes} lanes hold no vector of {WIDTHS[-1]}"
+    return found
+
+
+def pieces(count: int, lanes: int) -> tuple[Piece, ...]:
+    """Lanes 0 .. count-1, in vectors of the greatest widths that fit; a register holds `lanes`."""
     cut: list[Piece] = []
     start = 0
-    for width in (*WIDTHS, 1):
+    for width in (*widths(lanes), 1):
         while count - start >= width:
             cut.append(Piece(start, width))
             start += width

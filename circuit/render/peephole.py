@@ -6,6 +6,7 @@ from circuit.uop.node import Const, DType, Op, UOp, const, f32_value, toposort
 from circuit.uop.simplify import simplify
 
 _INFINITY = 0x7F800000
+_BYTE, _WORD = 8, 32
 
 
 def fit_to_processor(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
@@ -14,7 +15,7 @@ def fit_to_processor(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
     for node in toposort(*roots):
         src = tuple(new[s] for s in node.src)
         same = node if src == node.src else UOp(node.op, src, node.arg)
-        new[node] = _field(same) or same
+        new[node] = _field(same) or _code_in_place(same) or same
     return tuple(new[root] for root in roots)
 
 
@@ -48,23 +49,87 @@ def half_of(node: UOp) -> UOp | None:
     return None
 
 
+def mask_of(node: UOp) -> tuple[UOp, int] | None:
+    """The word and the mask that a value is their `&` of: some bits of a word, where they are."""
+    if node.op is not Op.SHL or node.src[1].op is not Op.CONST:
+        return None
+    below, bits = _bits(node.src[1]), _WORD - _bits(node.src[1])
+    field = node.src[0]
+    if field.op is Op.FLOORMOD and _power(field.src[1]) is not None:
+        bits = _power(field.src[1]) or 0
+        field = field.src[0]
+    if bits + below > _WORD or field.op is not Op.FLOORDIV or _power(field.src[1]) != below:
+        return None
+    return field.src[0], (1 << (below + bits)) - (1 << below)
+
+
 def _field(node: UOp) -> UOp | None:
     """(x << a) >> b = (x >> (b - a)) & (2**(32 - b) - 1) for u32 and a <= b: a mask costs less than a shift."""
     if node.op is not Op.FLOORDIV or node.dtype is not DType.U32 or node.src[0].op is not Op.SHL:
         return None
-    (x, a), divisor = node.src[0].src, node.src[1]
-    if (
-        a.op is not Op.CONST
-        or divisor.op is not Op.CONST
-        or _bits(divisor) & (_bits(divisor) - 1)
-        or not _bits(divisor)
-    ):
-        return None
-    b = _bits(divisor).bit_length() - 1
-    if b < _bits(a):
+    (x, a), b = node.src[0].src, _power(node.src[1])
+    if a.op is not Op.CONST or not b or b < _bits(a):
         return None
     moved = x if b == _bits(a) else UOp(Op.FLOORDIV, (x, const(DType.U32, 1 << (b - _bits(a)))))
-    return UOp(Op.FLOORMOD, (moved, const(DType.U32, 1 << (32 - b)))) if b else moved
+    return UOp(Op.FLOORMOD, (moved, const(DType.U32, 1 << (32 - b))))
+
+
+def _code_in_place(node: UOp) -> UOp | None:
+    """code * scale [+ m] = (code * 2**s) * (scale * 2**-s) [+ m]: a code is not moved to the lowest bits of its word.
+
+    The scale is an f16, 0 or at least 2**-24: 2**-s of it is exact down to s = 102, so the products are the same number,
+    0, infinity and NaN too. A code has at most 8 bits, so its cast is exact. Words are read in bytes 0 and 2, the
+    others are moved there, once for the two codes of a byte: more scales than that would fill the registers.
+    """
+    if node.op not in (Op.MUL, Op.MULACC) or node.src[0].op is not Op.CAST or node.dtype is not DType.F32:
+        return None
+    code, scale = node.src[0].src[0], node.src[1]
+    moved = _signed_byte_in_place(code) or _nibble_in_place(code)
+    if moved is None or half_of(scale) is None:
+        return None
+    value, s = moved
+    if s == 0:
+        return None
+    scaled = UOp(Op.MUL, (scale, const(DType.F32, 2.0**-s)))
+    return UOp(node.op, (UOp(Op.CAST, (value,), DType.F32), scaled, *node.src[2:]))
+
+
+def _nibble_in_place(code: UOp) -> tuple[UOp, int] | None:
+    """Four bits of a word, and the place where they are left."""
+    if code.dtype is not DType.U32 or bounds(code) != (0, 15):
+        return None
+    field = code.src[0] if code.op is Op.FLOORMOD and _power(code.src[1]) == 4 else code
+    if field.op is not Op.FLOORDIV or not (s := _power(field.src[1])):
+        return None
+    word = field.src[0]
+    if word.op is Op.SHL:
+        return None  # by a place that is not known yet
+    if s // _BYTE % 2:
+        word, s = UOp(Op.FLOORDIV, (word, const(DType.U32, 1 << _BYTE))), s - _BYTE
+    low = UOp(Op.FLOORDIV, (word, const(DType.U32, 1 << s))) if s else word
+    bits = UOp(Op.FLOORMOD, (low, const(DType.U32, 16)))
+    return (UOp(Op.SHL, (bits, const(DType.U32, s))) if s else bits), s
+
+
+def _signed_byte_in_place(code: UOp) -> tuple[UOp, int] | None:
+    """A signed byte that is moved to the top of its word, and left there."""
+    s = _WORD - _BYTE
+    if code.op is not Op.FLOORDIV or code.dtype is not DType.I32 or _power(code.src[1]) != s:
+        return None
+    top = code.src[0]
+    if top.op is Op.CAST and top.src[0].op is Op.SHL:
+        if top.src[0].src[1].op is not Op.CONST:
+            return None
+        if _bits(top.src[0].src[1]) == s:
+            return top, s  # there is nothing below it
+    return UOp(Op.SHL, (code, const(DType.I32, s))), s
+
+
+def _power(node: UOp) -> int | None:
+    """n of a constant 2**n."""
+    if node.op is not Op.CONST or _bits(node) <= 0 or _bits(node) & (_bits(node) - 1):
+        return None
+    return _bits(node).bit_length() - 1
 
 
 def _bits(node: UOp) -> int:

@@ -6,7 +6,7 @@ default rounding, without flush to zero. Types ending in `m` are what lies in me
 vectors of them need the alignment of one element only.
 """
 
-from circuit.render.lanes import WIDTHS
+from circuit.render.lanes import widths
 
 _SCALAR = """\
 typedef float f32;
@@ -121,24 +121,24 @@ _FMA = (
 MET_INLINE f32x@W met_fma_f32x@W(f32x@W a, f32x@W b, f32x@W c) {
 #if defined(MET_ELEMENTWISE_FMA)
   return __builtin_elementwise_fma(a, b, c);
-#elif defined(__FMA__)
-  return __builtin_ia32_vfmaddps@S(a, b, c);
+#elif @FMA
+  return @VFMA;
 #else
   for (int l = 0; l < @W; l++) c[l] = __builtin_fmaf(a[l], b[l], c[l]);
   return c;
 #endif
 }
 MET_INLINE void met_into_f32x@W(f32x@W *total, f32x@W a, f32x@W b) { /* keeps the total in its register */
-#if defined(__FMA__) && !defined(__clang__)
-  __asm__("vfmadd231ps %2, %1, %0" : "+x"(*total) : "x"(a), "x"(b));
+#if @FMA && !defined(__clang__)
+  __asm__("vfmadd231ps %2, %1, %0" : "+@R"(*total) : "@R"(a), "@R"(b));
 #else
   *total = met_fma_f32x@W(a, b, *total);
 #endif
 }
-#if defined(__AVX__) && !defined(__clang__)
-MET_INLINE f32x@W met_select_f32x@W(i32x@W p, f32x@W a, f32x@W b) { return __builtin_ia32_blendvps@S(b, a, (f32x@W)p); }
-MET_INLINE f32x@W met_max_f32x@W(f32x@W a, f32x@W b) { return __builtin_ia32_maxps@S(b, a); } /* b > a ? b : a */
-MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { return __builtin_ia32_roundps@S(x, 11); }
+#if @AVX && !defined(__clang__)
+MET_INLINE f32x@W met_select_f32x@W(i32x@W p, f32x@W a, f32x@W b) { return @SELECT; }
+MET_INLINE f32x@W met_max_f32x@W(f32x@W a, f32x@W b) { return @MAX; } /* b > a ? b : a */
+MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { return @TRUNC; }
 #else
 """
     + _PORTABLE
@@ -147,28 +147,102 @@ MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { for (int l = 0; l < @W; l++) x[l]
 #endif
 """
 )
+_HALVES = """\
+MET_INLINE f32x@W met_half_x@W(u32x@W h) { return met_half_by_parts_x@W(h); } /* the high half is zero */
+MET_INLINE f32x@W met_low_half_x@W(u32x@W w) { return met_half_by_parts_x@W(w & 0xffffu); }
+MET_INLINE f32x@W met_high_half_x@W(u32x@W w) { return met_half_by_parts_x@W(w >> 16); }
+"""
 _HALF8 = """\
-MET_INLINE f32x8 met_half_x8(u32x8 h) { /* f16 bits in the low half of each word, the high half is zero */
 #if defined(__F16C__) && defined(__AVX2__) && !defined(__clang__)
-  i32x4 low = __builtin_ia32_vextractf128_si256((i32x8)h, 0), high = __builtin_ia32_vextractf128_si256((i32x8)h, 1);
-  return __builtin_ia32_vcvtph2ps256(__builtin_ia32_packusdw128(low, high));
+typedef char met_bytes_32 __attribute__((vector_size(32)));
+typedef short met_shorts_8 __attribute__((vector_size(16)));
+typedef i64 met_longs_4 __attribute__((vector_size(32)));
+MET_INLINE i32x8 met_halves_apart_x8(u32x8 w) { /* the eight low halves, then the eight high ones */
+  const met_bytes_32 order = {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
+                              0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15};
+  return (i32x8)__builtin_ia32_permdi256((met_longs_4)__builtin_ia32_pshufb256((met_bytes_32)w, order), 0xd8);
+}
+MET_INLINE f32x8 met_low_half_x8(u32x8 w) {
+  return __builtin_ia32_vcvtph2ps256((met_shorts_8)__builtin_ia32_vextractf128_si256(met_halves_apart_x8(w), 0));
+}
+MET_INLINE f32x8 met_high_half_x8(u32x8 w) {
+  return __builtin_ia32_vcvtph2ps256((met_shorts_8)__builtin_ia32_vextractf128_si256(met_halves_apart_x8(w), 1));
+}
+MET_INLINE f32x8 met_half_x8(u32x8 h) { return met_low_half_x8(h); }
 #else
-  return met_half_by_parts_x8(h);
+""" + _HALVES.replace("@W", "8") + "#endif\n"
+_HALF16 = """\
+#if defined(__AVX512BW__) && !defined(__clang__)
+typedef short met_shorts_32 __attribute__((vector_size(64)));
+typedef short met_shorts_16 __attribute__((vector_size(32)));
+typedef i64 met_longs_8 __attribute__((vector_size(64)));
+MET_INLINE met_shorts_32 met_halves_apart_x16(u32x16 w) { /* the sixteen low halves, then the sixteen high ones */
+  const met_shorts_32 order = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                               1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+  return __builtin_ia32_permvarhi512_mask((met_shorts_32)w, order, order, -1);
+}
+MET_INLINE f32x16 met_f32x16_of_halves(met_longs_4 h) {
+  return __builtin_ia32_vcvtph2ps512_mask((met_shorts_16)h, (f32x16){0}, -1, 4);
+}
+MET_INLINE f32x16 met_low_half_x16(u32x16 w) {
+  met_longs_8 h = (met_longs_8)met_halves_apart_x16(w);
+  return met_f32x16_of_halves(__builtin_ia32_extracti64x4_mask(h, 0, (met_longs_4){0}, -1));
+}
+MET_INLINE f32x16 met_high_half_x16(u32x16 w) {
+  met_longs_8 h = (met_longs_8)met_halves_apart_x16(w);
+  return met_f32x16_of_halves(__builtin_ia32_extracti64x4_mask(h, 1, (met_longs_4){0}, -1));
+}
+MET_INLINE f32x16 met_half_x16(u32x16 h) { return met_low_half_x16(h); }
+#else
+""" + _HALVES.replace("@W", "16") + "#endif\n"
+_PICK16 = """\
+MET_INLINE f32x16 met_pick_x16(f32x16 table, u32x16 place) { /* table[place % 16] */
+#if defined(__AVX512F__) && !defined(__clang__)
+  return __builtin_ia32_permvarsf512_mask(table, (i32x16)place, table, -1);
+#else
+  f32x16 found;
+  for (int l = 0; l < 16; l++) found[l] = table[place[l] & 15];
+  return found;
 #endif
 }
 """
-_HALF4 = """\
-MET_INLINE f32x4 met_half_x4(u32x4 h) { return met_half_by_parts_x4(h); }
-"""
 
-_FAST = {w: (_FMA + _SELECTS).replace("@W", str(w)).replace("@S", "256" if w == 8 else "") for w in WIDTHS}
+# What the fast paths of gcc on x86 are for each width; the portable text is beside them.
+_X86 = {
+    "4": {
+        "@FMA": "defined(__FMA__)",
+        "@VFMA": "__builtin_ia32_vfmaddps(a, b, c)",
+        "@AVX": "defined(__AVX__)",
+        "@SELECT": "__builtin_ia32_blendvps(b, a, (f32x4)p)",
+        "@MAX": "__builtin_ia32_maxps(b, a)",
+        "@TRUNC": "__builtin_ia32_roundps(x, 11)",
+    },
+    "8": {
+        "@FMA": "defined(__FMA__)",
+        "@VFMA": "__builtin_ia32_vfmaddps256(a, b, c)",
+        "@AVX": "defined(__AVX__)",
+        "@SELECT": "__builtin_ia32_blendvps256(b, a, (f32x8)p)",
+        "@MAX": "__builtin_ia32_maxps256(b, a)",
+        "@TRUNC": "__builtin_ia32_roundps256(x, 11)",
+    },
+    "16": {
+        "@FMA": "defined(__AVX512F__)",
+        "@VFMA": "__builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)",
+        "@AVX": "defined(__AVX512F__)",
+        "@SELECT": "(f32x16)((p & (i32x16)a) | (~p & (i32x16)b))",
+        "@MAX": "__builtin_ia32_maxps512_mask(b, a, a, -1, 4)",
+        "@TRUNC": "__builtin_ia32_rndscaleps_mask(x, 11, x, -1, 4)",
+    },
+}
 
-PRELUDE = (
-    _SCALAR
-    + "".join(
-        _VECTOR.replace("@W", str(w)).replace("@B", str(4 * w)).replace("@X", ", ".join("x" * w)) + _FAST[w]
-        for w in sorted(WIDTHS)
-    )
-    + _HALF4
-    + _HALF8
-)
+
+def prelude(lanes: int) -> str:
+    """The text for vector registers of `lanes` values."""
+    parts = [_SCALAR]
+    for width in sorted(widths(lanes)):
+        text = (_VECTOR + _FMA + _SELECTS).replace("@X", ", ".join("x" * width)).replace("@B", str(4 * width))
+        for name, code in _X86[str(width)].items():
+            text = text.replace(name, code)
+        parts += [text.replace("@R", "x" if width < 16 else "v").replace("@W", str(width))]
+        parts += {4: [_HALVES.replace("@W", "4")], 8: [_HALF8], 16: [_HALF16, _PICK16]}[width]
+    return "".join(parts)

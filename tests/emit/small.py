@@ -20,6 +20,7 @@ def plan(mode: str) -> Plan:
     return Plan(
         arch="sum",
         hardware_class="cpu",
+        vector_lanes=8,
         mode=mode,
         rows=(1, ROWS),
         context=CONTEXT,

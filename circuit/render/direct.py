@@ -1,0 +1,84 @@
+"""Values that processors give in fewer instructions than their definitions have ops.
+
+An f16 that is decoded is converted; bits of a word that stay where they are are masked; a value that depends on four
+bits of a word alone is picked from its sixteen possible values. Each gives the same value, for every operand.
+"""
+
+from dataclasses import dataclass
+
+from circuit.render.peephole import half_of, mask_of
+from circuit.uop.bounds import bounds
+from circuit.uop.node import Const, DType, Op, UOp, const, substitute, toposort
+from circuit.uop.simplify import simplify
+
+PICKED = 16
+"""Values in a table, and lanes of the vectors whose processors pick from it in one instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """C for a vector, with `{x}` for that of the operand and `{table}` for the constants that it picks from."""
+
+    text: str
+    operand: UOp
+    table: tuple[UOp, ...] = ()
+
+
+def direct(node: UOp, width: int) -> Direct | None:
+    """How the lanes of a value are computed at once; None where by its ops."""
+    match node.op:
+        case Op.BITCAST:
+            return _half(node, width)
+        case Op.SHL:
+            return _masked(node)
+        case Op.CAST if width == PICKED and node.dtype is DType.F32 and mask_of(node.src[0]) is None:
+            return _picked(node)
+    return None
+
+
+def _half(node: UOp, width: int) -> Direct | None:
+    half = half_of(node)
+    if half is None:
+        return None
+    if half.op in (Op.FLOORDIV, Op.FLOORMOD):  # by 2**16: half of a word
+        which = "high" if half.op is Op.FLOORDIV else "low"
+        return Direct(f"met_{which}_half_x{width}({{x}})", half.src[0])
+    return Direct(f"met_half_x{width}({{x}})", half)
+
+
+def _masked(node: UOp) -> Direct | None:
+    found = mask_of(node)
+    if found is None:
+        return None
+    word, mask = found
+    return Direct(f"{{x}} & {mask}u" if node.dtype is DType.U32 else f"{{x}} & {mask - (mask >> 31 << 32)}", word)
+
+
+def _picked(node: UOp) -> Direct | None:
+    """The table of a value whose only variable is a number below 16."""
+    for code in toposort(node):
+        if code.dtype is DType.U32 and code.op in (Op.FLOORMOD, Op.FLOORDIV) and bounds(code) == (0, PICKED - 1):
+            if _depends_on_one(node, code):
+                table = tuple(simplify(substitute(node, {code: const(DType.U32, n)})) for n in range(PICKED))
+                assert all(value.op is Op.CONST for value in table), "an op of constants is not folded"
+                return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", _low_bits(code), table)
+    return None
+
+
+def _depends_on_one(node: UOp, code: UOp) -> bool:
+    stack, seen = [node], {code}
+    while stack:
+        found = stack.pop()
+        if found not in seen:
+            seen.add(found)
+            if not found.src and found.op is not Op.CONST:
+                return False
+            stack.extend(found.src)
+    return True
+
+
+def _low_bits(code: UOp) -> UOp:
+    """What has the code in its low four bits: the pick looks at no other."""
+    value, divisor = code.src
+    of_lowest = code.op is Op.FLOORMOD and isinstance(divisor.arg, Const) and divisor.arg.bits == PICKED
+    return value if of_lowest else code
