@@ -27,6 +27,7 @@ from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.cpu import Program, Rows
+from circuit_exec.host import arch_of, class_to_run, this_host
 from circuit_exec.kv import Pages
 from circuit_exec.library import library
 
@@ -63,8 +64,10 @@ def measure(path: str, class_name: str, rule: Rule, cache: Cache, n_threads: int
     """The ladder of one rule on one model."""
     checkpoint = open_checkpoint(path)
     require_weights(checkpoint)
+    host = this_host()
+    hardware = class_to_run(library(), host, class_name)
     on, off = (_compiled(checkpoint, class_name, gone) for gone in ((), (rule.id,)))
-    source = build(emit_program((*on.plans, *off.plans)), cache, progress)
+    source = build(emit_program((*on.plans, *off.plans)), cache, progress, arch_of(hardware, host))
     skipped = layout(on.plans)
     legs = [_program(source, checkpoint, cache, on, layout(on.plans), n_threads) for _ in ("on", "control")]
     legs.insert(1, _program(source, checkpoint, cache, off, _behind(skipped, layout(off.plans)), n_threads))

@@ -27,6 +27,7 @@ from circuit.emit.sources import Sources, program_text
 from circuit.errors import Problem, RunError
 from circuit.text import Source
 from circuit_exec.cache import Cache, entry_path, key_of, write_entry
+from circuit_exec.host import this_host
 
 Progress = Callable[[str, float], None]
 """Told what is being done, and how much of it is: 0.0 to 1.0."""
@@ -57,45 +58,17 @@ class Compiler:
     identity: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A kind of machine: the flags that name it, and the processor features without which it is refused."""
-
-    name: str
-    flags: tuple[str, ...]
-    zig_flags: tuple[str, ...]
-    features: tuple[str, ...]
+BASE = {"x86_64": "x86-64-v3", "aarch64": "armv8-a"}
+"""What a program is compiled for on each machine type where no class says it: what class cpu states."""
 
 
-TARGETS = {
-    ("Linux", "x86_64"): Target(
-        name="x86-64-v3-linux",
-        flags=("-march=x86-64-v3",),
-        zig_flags=("-mcpu=x86_64_v3", "-fno-sanitize=undefined"),
-        features=("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"),
-    ),
-    ("Linux", "aarch64"): Target(
-        name="aarch64-linux",
-        flags=("-march=armv8-a",),
-        zig_flags=("-mcpu=generic", "-fno-sanitize=undefined"),
-        features=("fp", "asimd"),
-    ),
-    ("Darwin", "arm64"): Target(
-        name="arm64-macos",
-        flags=("-march=armv8-a",),
-        zig_flags=("-mcpu=generic", "-fno-sanitize=undefined"),
-        features=(),
-    ),
-}
-
-
-def build(sources: Sources, cache: Cache, progress: Progress) -> Path:
-    """The library of a C program, from the cache or freshly compiled."""
+def build(sources: Sources, cache: Cache, progress: Progress, arch: str | None = None) -> Path:
+    """The library of a C program, from the cache or freshly compiled; `arch` is what its class compiles for."""
     compiler = find_compiler(os.environ.get("PATH", ""))
-    target = find_target(platform.system(), platform.machine(), processor_features())
-    flags = COMMON_FLAGS + (target.zig_flags if "ziglang" in compiler.command else target.flags)
+    host = this_host()
+    flags = COMMON_FLAGS + target_flags(arch or BASE[host.machine], compiler)
     texts = [part for source in sources for part in (source.path, source.text)]
-    key = key_of(str(len(texts)), *texts, *compiler.command, compiler.identity, *flags, target.name)
+    key = key_of(str(len(texts)), *texts, *compiler.command, compiler.identity, *flags, platform.system())
     library = entry_path(cache, KIND, f"{key}.so")
     if not _is_whole(library):
         _compile(sources, compiler, flags, library, lambda part: progress("compiling the program", part))
@@ -138,36 +111,11 @@ def find_compiler(search_path: str) -> Compiler:
     )
 
 
-def find_target(system: str, machine: str, features: frozenset[str]) -> Target:
-    """The target of this machine; `features` are those that the processor says it has."""
-    target = TARGETS.get((system, machine))
-    if target is None:
-        known = ", ".join(f"{s} {m}" for s, m in TARGETS)
-        raise RunError(
-            Problem(message=f"class cpu does not run on {system} {machine}", fix=f"run it on one of these: {known}")
-        )
-    missing = [feature for feature in target.features if feature not in features]
-    if missing:
-        raise RunError(
-            Problem(
-                message=f"class cpu is compiled for {target.name}, and this processor lacks {', '.join(missing)}",
-                fix="run it on a processor that has them",
-            )
-        )
-    return target
-
-
-def processor_features() -> frozenset[str]:
-    """The features that Linux lists for the first processor; empty elsewhere."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return frozenset()
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()
+def target_flags(arch: str, compiler: Compiler) -> tuple[str, ...]:
+    """The flags that name what is compiled for; ziglang has names of its own, and traps that C does not ask for."""
+    if "ziglang" not in compiler.command:
+        return (f"-march={arch}",)
+    return (f"-mcpu={arch.replace('-', '_') if arch.startswith('x86') else 'generic'}", "-fno-sanitize=undefined")
 
 
 def _identified(command: tuple[str, ...]) -> Compiler:

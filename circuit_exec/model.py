@@ -18,11 +18,11 @@ from circuit_exec.cache import Cache, key_of
 from circuit_exec.checkpoint.open import open_checkpoint, text
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.cpu import Program
+from circuit_exec.host import Host, arch_of, class_to_run, described, this_host
 from circuit_exec.kv import Pages, pages_for
 from circuit_exec.library import library
 from circuit_exec.planned import Planned, planned, planning_key
 
-CLASS = "cpu"
 Which = Literal["all", "reference"]
 """Which lowering rules are used."""
 
@@ -60,14 +60,18 @@ def load_model(
     policy: tuple[str, ...],
     progress: Progress,
     n_sequences: int = 1,
+    hardware_class: str | None = None,
 ) -> Model:
-    """The model at `path`, ready to run. `policy` are KEY=VALUE; `n_sequences` of full length fit the KV pool."""
+    """The model at `path`, ready to run. `policy` are KEY=VALUE; `n_sequences` of full length fit the KV pool.
+
+    Without `hardware_class` it is the one that this host runs.
+    """
     if n_threads < 1:
         raise RunError(Problem(message=f"{n_threads} threads are asked for", fix="give --threads 1 or more"))
     checkpoint = open_checkpoint(path)
     require_weights(checkpoint)
-    made = plan_set(checkpoint, cache, rules, policy)
-    compiled = build(made.sources, cache, progress)
+    made = plan_set(checkpoint, cache, rules, policy, hardware_class)
+    compiled = build(made.sources, cache, progress, made.arch)
     weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
     n_pages = _pool_pages(made, n_sequences)
     program = Program(compiled, made.layout, weights.words.view(np.uint8), n_threads, n_pages)
@@ -81,11 +85,13 @@ def load_model(
     )
 
 
-def plan_set(checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...]) -> Planned:
-    """The plan set of the checkpoint on class cpu, from the cache or freshly planned."""
-    texts = library()
-    key = planning_key(checkpoint, texts.files, policy, rules, CLASS)
-    return planned(key, cache, lambda: _plan(checkpoint, texts, rules, policy))
+def plan_set(
+    checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...], hardware_class: str | None = None
+) -> Planned:
+    """The plan set of the checkpoint on a class, from the cache or freshly planned."""
+    texts, host = library(), this_host()
+    key = planning_key(checkpoint, texts.files, policy, rules, f"{hardware_class or ''} on {described(host)}")
+    return planned(key, cache, lambda: _plan(checkpoint, texts, rules, policy, host, hardware_class))
 
 
 def fingerprint(model: Model) -> str:
@@ -113,17 +119,22 @@ def _pool_pages(made: Planned, n_sequences: int) -> int:
     return wanted
 
 
-def _plan(checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[str, ...]) -> Planned:
+def _plan(
+    checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[str, ...], host: Host, name: str | None
+) -> Planned:
     from circuit.emit.derive import layout
     from circuit.emit.program import emit_program
     from circuit.pipeline import Goal, compiled
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
-    goal = Goal(hardware_class=CLASS, choices=policy, rules=rules)
+    hardware = class_to_run(texts, host, name)
+    goal = Goal(hardware_class=hardware.name, choices=policy, rules=rules)
     made = compiled(checkpoint_texts(checkpoint), texts, goal)
     plans = made.plans
     (bytes_digest,) = {dict(plan.parts)["bytes"] for plan in plans}
     return Planned(
+        hardware_class=hardware.name,
+        arch=arch_of(hardware, host),
         sources=emit_program(plans),
         layout=layout(plans),
         manifest=build_manifest(plans[0].weights, PANEL, made.bound.equal),

@@ -32,6 +32,8 @@ class Planned:
     `bytes_digest` is the part digest `bytes`, the same for all plans of the set; `digests` are (mode, digest).
     """
 
+    hardware_class: str
+    arch: str  # what the sources are compiled for
     sources: Sources
     layout: Layout
     manifest: Manifest
@@ -52,15 +54,15 @@ def planned(key: str, cache: Cache, make: Callable[[], Planned]) -> Planned:
 
 
 def planning_key(
-    checkpoint: Checkpoint, library: tuple[Source, ...], policy: tuple[str, ...], rules: str, class_name: str
+    checkpoint: Checkpoint, library: tuple[Source, ...], policy: tuple[str, ...], rules: str, runs_on: str
 ) -> str:
-    """The key of everything that planning depends on."""
+    """The key of everything that planning depends on; `runs_on` is a class or what one is chosen by."""
     texts = [part for source in (*checkpoint.texts, *library) for part in (source.path, source.text)]
     tensors = [f"{t.name} {t.format} {t.shape}" for t in checkpoint.tensors.values()]
     factors = [factor.hex() for factor in rope_factors(checkpoint) or ()]
     counted = (str(len(part)) for part in (texts, tensors, factors, policy))
     head = _metadata_digest(checkpoint)
-    return key_of(KIND, _code_digest(), head, *counted, *texts, *tensors, *factors, *policy, rules, class_name)
+    return key_of(KIND, _code_digest(), head, *counted, *texts, *tensors, *factors, *policy, rules, runs_on)
 
 
 def _metadata_digest(checkpoint: Checkpoint) -> str:
@@ -85,6 +87,8 @@ def _code_digest() -> str:
 
 def _put(write: Callable[[bytes], object], made: Planned) -> None:
     fields = {
+        "class": made.hardware_class,
+        "arch": made.arch,
         "layout": layout_text(made.layout),
         "manifest": manifest_text(made.manifest),
         "bytes": made.bytes_digest,
@@ -106,6 +110,8 @@ def _read(path: Path) -> Planned | None:
     fields, files = json.loads(body)
     pairs = (pair.partition("=") for pair in fields["digests"].split(" "))
     return Planned(
+        hardware_class=fields["class"],
+        arch=fields["arch"],
         sources=tuple(Source(path=path, text=text) for path, text in files),
         layout=parse_layout(fields["layout"]),
         manifest=parse(Source(path=str(path), text=fields["manifest"])),

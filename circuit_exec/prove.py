@@ -17,7 +17,7 @@ from circuit.emit.program import program_of
 from circuit.emit.runtime import ABI
 from circuit.errors import PlanError, Problem, RunError
 from circuit.load.families import Family, load_families
-from circuit.load.hardware import HardwareClass, load_hardware, rows_of
+from circuit.load.hardware import HardwareClass, load_hardware, rows_of, vector_lanes
 from circuit.load.inputs import Library
 from circuit.load.policy import load_policy
 from circuit.load.proofs import EQUAL, Proof, load_proofs, proofs_path, proofs_text
@@ -39,6 +39,7 @@ from circuit_exec.build import build
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.records import Bytes
 from circuit_exec.cpu import Arguments, open_library
+from circuit_exec.host import arch_of, class_to_run, this_host
 from circuit_exec.pack import pack_panels
 
 Progress = Callable[[str, float], None]
@@ -96,7 +97,8 @@ def chosen(given: Class, names: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def prove(given: Class, rules: tuple[Rule, ...], cache: Cache, progress: Progress) -> Iterator[Verdict]:
-    """The verdict on each rule, in order."""
+    """The verdict on each rule, in order; a class that this host cannot run is refused."""
+    class_to_run(given.library, this_host(), given.hardware.name)
     for place, rule in enumerate(rules):
 
         def tell(fraction: float, place: int = place) -> None:
@@ -160,14 +162,14 @@ class _Launch:
 
 def _compiled(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[str, list[str]]:
     """Both sides compiled for a mode: what was compared, in words, and where bytes differ."""
-    rows_hi = rows_of(given.hardware, mode)[1]
+    rows_hi, lanes = rows_of(given.hardware, mode)[1], vector_lanes(given.hardware)
     bodies: dict[str, int] = {}  # arguments and body of a kernel -> its number
     calls: list[str] = []
 
     def launch(case: Case, group: Group) -> _Launch:
         point = point_of(given.families, group, mode, rule.rows)
         kernel = realize(case.tir, group, point, wiring(case, group, panel_of(given.families), rows_hi))
-        body = render_kernel("NAME", kernel.effects).removeprefix("static void NAME(")
+        body = render_kernel("NAME", kernel.effects, lanes).removeprefix("static void NAME(")
         if body not in bodies:
             bodies[body] = len(bodies)
             calls.append(_call(kernel, bodies[body]))
@@ -182,12 +184,12 @@ def _compiled(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[str, l
             values = dict(point_of(given.families, group, mode, rule.rows).values)
             tile = max(tile, values.get("row_tile", 1))
         sides.append((case, [launch(case, case.group)], [launch(case, group) for group in singles]))
-    program = program_of(
-        {f"k{number}": f"static void k{number}({body}" for body, number in bodies.items()}, _run(calls)
-    )
+    kernels = {f"k{number}": f"static void k{number}({body}" for body, number in bodies.items()}
+    program = program_of(kernels, _run(calls), lanes)
+    arch = arch_of(given.hardware, this_host())
     rows = tuple(sorted({1, max(tile - 1, 1), tile, tile + 1}))
     wrong: list[str] = []
-    with _Team(build(program, cache, lambda what, fraction: None)) as team:
+    with _Team(build(program, cache, lambda what, fraction: None, arch)) as team:
         for place, (case, fused, chain) in enumerate(sides):
             for n in rows:
                 wrong += _apart(team, replace(case, rows=n), fused, chain, panel_of(given.families), place)

@@ -2,6 +2,7 @@
 
 from circuit.emit.program import program_of
 from circuit.emit.sources import Sources
+from circuit.render.lanes import WIDTHS
 
 READ = r"""
 typedef uint64_t met_words __attribute__((vector_size(32)));
@@ -25,4 +26,4 @@ void met_run(const met_args *s, met_team *team, int tid, int nt) {
 
 def emit_read_probe() -> Sources:
     """The C sources; a step reads `n` MiB at `weights` and writes one sum a thread, 64 bytes apart, to the arena."""
-    return program_of({}, READ)
+    return program_of({}, READ, WIDTHS[-1])

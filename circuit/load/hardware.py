@@ -31,7 +31,9 @@ class Limit:
 class HardwareClass:
     """A hardware class. `chain` is the class itself, then what it inherits from, the base last.
 
-    `arch`: for each machine type, what the compiler is to compile for. `rows`: the ranges that a plan set covers.
+    `arch`: for each machine type, what the compiler is to compile for; `features`: for each, what its processor must
+    have, as Linux names it; `chosen`: why hosts that have it run the class, None where they do not. None of the three
+    is inherited. `rows`: the ranges that a plan set covers.
     `instructions`: what its processors multiply in one instruction, by the names of INSTRUCTIONS.toml, sorted.
     `lowered_by`: the classes whose rules and families it is planned with, its own first; `proven_by` is the class
     whose proofs speak for its relations. Both are its chain and itself, unless nothing renders its language yet: then
@@ -42,6 +44,8 @@ class HardwareClass:
     chain: tuple[str, ...]
     language: Language
     arch: tuple[tuple[str, str], ...]
+    features: tuple[tuple[str, tuple[str, ...]], ...]
+    chosen: str | None
     limits: tuple[Limit, ...]
     rows: tuple[tuple[str, tuple[int, int]], ...]
     instructions: tuple[str, ...]
@@ -79,6 +83,7 @@ def load_hardware(library: Library, name: str) -> HardwareClass:
         if following in chain:
             message = f"class `{name}` inherits from itself: {' <- '.join([*chain, following or ''])}"
             raise LoadError(problem_at(*asked, message, "remove one `inherits`"))
+    host = shapes[0].host or _Host(features={})
     planned_as = next((s.hardware.lowered_as for s in shapes if s.hardware.lowered_as is not None), None)
     other = () if planned_as is None else load_hardware(library, planned_as).lowered_by
     limits = {n: Limit(name=n, value=v.value, source=v.source) for s in reversed(shapes) for n, v in s.limits.items()}
@@ -88,6 +93,8 @@ def load_hardware(library: Library, name: str) -> HardwareClass:
         chain=tuple(chain),
         language=shapes[0].hardware.language,
         arch=tuple(sorted(shapes[0].hardware.arch.items())),
+        features=tuple((machine, tuple(names)) for machine, names in sorted(host.features.items())),
+        chosen=host.chosen,
         limits=tuple(limits[n] for n in sorted(limits)),
         rows=tuple((mode, rows[mode]) for mode in sorted(rows)),
         instructions=_instructions(library, documents, shapes),
@@ -105,13 +112,31 @@ def rows_of(hardware: HardwareClass, mode: str) -> tuple[int, int]:
     raise PlanError(Problem(message=message, fix=f"use one of: {listed(name for name, _ in hardware.rows)}"))
 
 
-def vector_lanes(hardware: HardwareClass) -> int:
-    """How many f32 a vector register of the class holds."""
-    for limit in hardware.limits:
-        if limit.name == VECTOR_LANES:
-            return limit.value
-    message = f"class {hardware.name} does not state how many values a vector register holds"
-    raise PlanError(Problem(message=message, fix=f"add {VECTOR_LANES} to [limits] of its HARDWARE.toml"))
+def vector_lanes(hardware: HardwareClass) -> int | None:
+    """How many f32 a vector register of the class holds; None for a class that states none, as those of GPUs do."""
+    return next((limit.value for limit in hardware.limits if limit.name == VECTOR_LANES), None)
+
+
+def against_host(hardware: HardwareClass, machine: str, features: frozenset[str]) -> str | None:
+    """What keeps a class from running on a processor of a machine type; None where nothing does."""
+    arch = dict(hardware.arch).get(machine)
+    if arch is None:
+        return f"class {hardware.name} is for {listed(name for name, _ in hardware.arch)}, not for {machine}"
+    missing = [name for name in dict(hardware.features).get(machine, ()) if name not in features]
+    if missing:
+        return f"class {hardware.name} is compiled for {arch}, and this processor lacks {', '.join(missing)}"
+    return None
+
+
+def class_of_host(library: Library, machine: str, features: frozenset[str]) -> HardwareClass:
+    """The class that a host runs: of those that are chosen and fit it, the one that inherits from most others."""
+    classes = [load_hardware(library, name) for name in class_names(library)]
+    chosen = sorted((c for c in classes if c.chosen is not None), key=lambda c: (len(c.chain), c.name))
+    against = [against_host(hardware, machine, features) for hardware in chosen]
+    fitting = [hardware for hardware, reason in zip(chosen, against, strict=True) if reason is None]
+    if not fitting:
+        raise PlanError(Problem(message=against[0] or "", fix="run it on a processor that has what the class needs"))
+    return fitting[-1]
 
 
 class _Class(FileShape):
@@ -130,9 +155,15 @@ class _Limit(FileShape):
     source: str
 
 
+class _Host(FileShape):
+    chosen: str | None = None
+    features: dict[str, list[str]]
+
+
 class _HardwareFile(FileShape):
     schema_: Schema
     hardware: _Class
+    host: _Host | None = None
     limits: dict[str, _Limit] = Field(default_factory=dict)
     rows: dict[Mode, RowRange] = Field(default_factory=dict)
 

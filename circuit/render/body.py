@@ -2,9 +2,9 @@
 
 Values are asked for by the effects that need them and are written where the nest says. What has been computed in an
 open block is not computed again. UPCAST ranges open no loop. The last UPCAST range of an END holds the lanes: a value
-that depends on it becomes one C variable a piece of 16, 8 or 4 lanes (unless it fills local storage). Every other UPCAST
-range is unrolled, in ascending order, by putting constants for it. In a REDUCE all work of one unrolled step comes
-before the next.
+that depends on it becomes one C variable a piece of 16, 8 or 4 lanes (unless it fills local storage). Every other
+UPCAST range is unrolled, in ascending order, by putting constants for it. In a REDUCE all work of one unrolled step
+comes before the next.
 """
 
 from collections.abc import Callable

@@ -56,13 +56,17 @@ def _masked(node: UOp) -> Direct | None:
 
 def _picked(node: UOp) -> Direct | None:
     """The table of a value whose only variable is a number below 16."""
-    for code in toposort(node):
-        if code.dtype is DType.U32 and code.op in (Op.FLOORMOD, Op.FLOORDIV) and bounds(code) == (0, PICKED - 1):
-            if _depends_on_one(node, code):
-                table = tuple(simplify(substitute(node, {code: const(DType.U32, n)})) for n in range(PICKED))
-                assert all(value.op is Op.CONST for value in table), "an op of constants is not folded"
-                return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", _low_bits(code), table)
-    return None
+    codes = [
+        n
+        for n in toposort(node)
+        if n.dtype is DType.U32 and n.op in (Op.FLOORMOD, Op.FLOORDIV) and bounds(n) == (0, PICKED - 1)
+    ]
+    code = next((n for n in codes if _depends_on_one(node, n)), None)
+    if code is None:
+        return None
+    table = tuple(simplify(substitute(node, {code: const(DType.U32, n)})) for n in range(PICKED))
+    assert all(value.op is Op.CONST for value in table), "an op of constants is not folded"
+    return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", _low_bits(code), table)
 
 
 def _depends_on_one(node: UOp, code: UOp) -> bool:

@@ -77,9 +77,10 @@ def _field(node: UOp) -> UOp | None:
 def _code_in_place(node: UOp) -> UOp | None:
     """code * scale [+ m] = (code * 2**s) * (scale * 2**-s) [+ m]: a code is not moved to the lowest bits of its word.
 
-    The scale is an f16, 0 or at least 2**-24: 2**-s of it is exact down to s = 102, so the products are the same number,
-    0, infinity and NaN too. A code has at most 8 bits, so its cast is exact. Words are read in bytes 0 and 2, the
-    others are moved there, once for the two codes of a byte: more scales than that would fill the registers.
+    The scale is an f16, so 0 or at least 2**-24, and 2**-s of it is exact down to s = 102: both products are the same
+    number, 0, infinity and NaN too. A code has at most 8 bits, so its cast is exact. Nibbles are left where they are in
+    bytes 0 and 2 of a word; those of the other bytes are moved there, both of a byte at once: with more scales than
+    these four, registers run out.
     """
     if node.op not in (Op.MUL, Op.MULACC) or node.src[0].op is not Op.CAST or node.dtype is not DType.F32:
         return None

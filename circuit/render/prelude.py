@@ -152,7 +152,8 @@ MET_INLINE f32x@W met_half_x@W(u32x@W h) { return met_half_by_parts_x@W(h); } /*
 MET_INLINE f32x@W met_low_half_x@W(u32x@W w) { return met_half_by_parts_x@W(w & 0xffffu); }
 MET_INLINE f32x@W met_high_half_x@W(u32x@W w) { return met_half_by_parts_x@W(w >> 16); }
 """
-_HALF8 = """\
+_HALF8 = (
+    """\
 #if defined(__F16C__) && defined(__AVX2__) && !defined(__clang__)
 typedef char met_bytes_32 __attribute__((vector_size(32)));
 typedef short met_shorts_8 __attribute__((vector_size(16)));
@@ -170,8 +171,12 @@ MET_INLINE f32x8 met_high_half_x8(u32x8 w) {
 }
 MET_INLINE f32x8 met_half_x8(u32x8 h) { return met_low_half_x8(h); }
 #else
-""" + _HALVES.replace("@W", "8") + "#endif\n"
-_HALF16 = """\
+"""
+    + _HALVES.replace("@W", "8")
+    + "#endif\n"
+)
+_HALF16 = (
+    """\
 #if defined(__AVX512BW__) && !defined(__clang__)
 typedef short met_shorts_32 __attribute__((vector_size(64)));
 typedef short met_shorts_16 __attribute__((vector_size(32)));
@@ -194,7 +199,10 @@ MET_INLINE f32x16 met_high_half_x16(u32x16 w) {
 }
 MET_INLINE f32x16 met_half_x16(u32x16 h) { return met_low_half_x16(h); }
 #else
-""" + _HALVES.replace("@W", "16") + "#endif\n"
+"""
+    + _HALVES.replace("@W", "16")
+    + "#endif\n"
+)
 _PICK16 = """\
 MET_INLINE f32x16 met_pick_x16(f32x16 table, u32x16 place) { /* table[place % 16] */
 #if defined(__AVX512F__) && !defined(__clang__)

@@ -17,6 +17,7 @@ from circuit.emit.layout import Layout
 from circuit.emit.program import emit_program
 from circuit.emit.sources import Sources
 from circuit.emit.watch import Watched, watched
+from circuit.load.hardware import HardwareClass
 from circuit.pipeline import Compiled, Goal, compiled
 from circuit.plan.apart import apart
 from circuit.plan.ir import Plan
@@ -26,9 +27,10 @@ from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.records import Checkpoint
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.cpu import LOGITS, Program
+from circuit_exec.host import arch_of, class_to_run, this_host
 from circuit_exec.kv import Pages, pages_for
 from circuit_exec.library import library
-from circuit_exec.model import CLASS, Which
+from circuit_exec.model import Which
 
 AXES = {"rules": "rules", "threads": "threads", "chunk": "prefill chunking", "steps": "prefill = decode"}
 """For each option along which two sides may differ, the axis of the certificate that claims equal bytes."""
@@ -101,6 +103,7 @@ class Sides:
     cache: Cache
     progress: Progress
     alter: Alter = unaltered
+    hardware: HardwareClass = field(default_factory=lambda: class_to_run(library(), this_host()))
     _planned: dict[tuple[Which, tuple[str, ...]], Compiled] = field(default_factory=dict)
     _made: dict[tuple[Which, tuple[str, ...], str], Made] = field(default_factory=dict)
 
@@ -115,7 +118,8 @@ class Sides:
     @contextmanager
     def opened(self, side: Side, made: Made, length: int) -> Iterator[Opened]:
         """The side, ready to run `length` tokens; its threads end with the block."""
-        library_at = build(self.alter(side, made.sources), self.cache, self.progress)
+        arch = arch_of(self.hardware, this_host())
+        library_at = build(self.alter(side, made.sources), self.cache, self.progress, arch)
         weights = bake(made.manifest, self.checkpoint, self.cache, self._baking)
         n_pages = pages_for(length)
         program = Program(library_at, made.layout, weights.words.view(np.uint8), side.threads, n_pages)
@@ -125,7 +129,7 @@ class Sides:
     def _once(self, side: Side, kind: str, placed: Callable[[Plan], Plan], wanted: Callable[[Watched], bool]) -> Made:
         rules = (side.rules, side.policy)
         if rules not in self._planned:
-            goal = Goal(hardware_class=CLASS, choices=side.policy, rules=side.rules)
+            goal = Goal(hardware_class=self.hardware.name, choices=side.policy, rules=side.rules)
             self._planned[rules] = compiled(checkpoint_texts(self.checkpoint), library(), goal)
         key = (*rules, kind)
         if key not in self._made:

@@ -48,7 +48,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 
 def opened(text: str, cache: Cache) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(build(program_of({}, text), cache, quiet)))
+    library = ctypes.CDLL(str(build(program_of({}, text, 8), cache, quiet)))
     library.met_open.restype = ctypes.c_void_p
     library.met_open.argtypes = [ctypes.c_int32]
     library.met_close.argtypes = [ctypes.c_void_p]

@@ -1,6 +1,5 @@
 """The build cache: compiled once, made again when damaged, and what stops it."""
 
-import ctypes
 import importlib.util
 import os
 import subprocess
@@ -13,15 +12,7 @@ from circuit.emit.sources import Sources, program_text
 from circuit.errors import RunError
 from circuit.text import Source
 from circuit_exec import build as building
-from circuit_exec.build import (
-    TARGETS,
-    UNIT_BYTES,
-    build,
-    find_compiler,
-    find_target,
-    processor_features,
-    units,
-)
+from circuit_exec.build import BASE, Compiler, build, find_compiler, target_flags
 from circuit_exec.cache import Cache
 from circuit_exec.library import library
 
@@ -101,55 +92,26 @@ def test_a_compiler_that_does_not_run_is_named(tmp_path: Path) -> None:
     assert caught.value.problems[0].fix == "repair it, or put another one first on PATH"
 
 
-def test_a_processor_without_fma_is_refused_by_name() -> None:
-    features = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "abm"))
-    with pytest.raises(RunError) as caught:
-        find_target("Linux", "x86_64", features)
-    assert str(caught.value) == (
-        "error: class cpu is compiled for x86-64-v3-linux, and this processor lacks fma, movbe\n"
-        "  = fix: run it on a processor that has them"
-    )
-
-
-def test_programs_are_compiled_for_what_the_class_states() -> None:
+def test_programs_of_no_class_are_compiled_for_what_class_cpu_states() -> None:
     file = next(file for file in library().files if file.path == "kernels/cpu/HARDWARE.toml")
-    arch = tomllib.loads(file.text)["hardware"]["arch"]
-    found = {machine: target.flags for (system, machine), target in TARGETS.items() if system == "Linux"}
-    assert found == {machine: (f"-march={name}",) for machine, name in arch.items()}
+    assert tomllib.loads(file.text)["hardware"]["arch"] == BASE
 
 
-def test_an_unknown_system_is_refused_by_name() -> None:
-    with pytest.raises(RunError) as caught:
-        find_target("Windows", "AMD64", frozenset())
-    assert str(caught.value) == (
-        "error: class cpu does not run on Windows AMD64\n"
-        "  = fix: run it on one of these: Linux x86_64, Linux aarch64, Darwin arm64"
+@pytest.mark.parametrize(
+    ("arch", "flags"),
+    [
+        ("x86-64-v3", ("-mcpu=x86_64_v3", "-fno-sanitize=undefined")),
+        ("armv8-a", ("-mcpu=generic", "-fno-sanitize=undefined")),
+    ],
+)
+def test_each_compiler_is_told_the_target_in_its_own_words(arch: str, flags: tuple[str, ...]) -> None:
+    assert target_flags(arch, Compiler(command=("cc",), identity="")) == (f"-march={arch}",)
+    assert target_flags(arch, Compiler(command=("python", "-m", "ziglang", "cc"), identity="")) == flags
+
+
+def test_what_is_compiled_for_is_in_the_key(tmp_path: Path) -> None:
+    first, second = (
+        build((Source(path="a.c", text=SOURCE),), Cache(root=tmp_path), lambda what, part: None, arch)
+        for arch in (None, "native")
     )
-
-
-def test_this_processor_says_what_it_has() -> None:
-    assert processor_features()
-
-
-def test_files_of_a_program_see_each_other_and_their_headers(tmp_path: Path) -> None:
-    sources = (
-        Source(path="answer.h", text="#ifndef ANSWER\n#define ANSWER\nint part(void);\n#endif\n"),
-        Source(path="parts/part.c", text='#include "answer.h"\nint part(void) { return 21; }\n'),
-        Source(path="whole.c", text='#include "answer.h"\n' + SOURCE.replace("42", "2 * part()")),
-    )
-    library = ctypes.CDLL(str(build(sources, Cache(root=tmp_path), lambda what, part: None)))
-    assert library.answer() == 42
-
-
-def test_units_hold_every_file_once_and_are_of_similar_size() -> None:
-    texts = [f"int x{n}; /* {'x' * 1000 * (n % 40)} */\n" for n in range(120)]
-    sources = tuple(Source(path=f"{n}.c", text=text) for n, text in enumerate(texts))
-    size = {f'#include "{source.path}"': len(source.text) for source in sources}
-    made = units((*sources, Source(path="a.h", text="int y;\n")))
-    lines = [unit.text.splitlines() for unit in made]
-    assert sorted(line for unit in lines for line in unit) == sorted(size)
-    sizes = [sum(size[line] for line in unit) for unit in lines]
-    assert sizes == sorted(sizes, reverse=True)
-    assert max(sizes) <= UNIT_BYTES + max(size.values())
-    assert min(sizes) > UNIT_BYTES / 2
-    assert made == units(tuple(reversed(sources)))
+    assert first != second

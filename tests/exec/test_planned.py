@@ -20,6 +20,8 @@ LIBRARY = (Source(path="kernels/a.toml", text="a = 1\n"), Source(path="kernels/b
 
 def a_plan_set() -> Planned:
     return Planned(
+        hardware_class="cpu",
+        arch="x86-64-v3",
         sources=(Source(path="x.c", text="int x;\n"),),
         layout=layout(small.PLANS),
         manifest=build_manifest(small.PLANS[0].weights, PANEL, equal=(("a", "b"),)),

@@ -66,11 +66,11 @@ class Library:
         }
 
 
-def compile_kernels(folder: Path, kernels: dict[str, Effects], flags: Sequence[str] = FLAGS) -> Library:
-    """All kernels in one C file."""
-    parts = [render_prelude(), _THREADS]
+def compile_kernels(folder: Path, kernels: dict[str, Effects], flags: Sequence[str] = FLAGS, lanes: int = 8) -> Library:
+    """All kernels in one C file, for registers of `lanes` values."""
+    parts = [render_prelude(lanes), _THREADS]
     for name, effects in kernels.items():
-        parts.append(render_kernel(name, effects))
+        parts.append(render_kernel(name, effects, lanes))
         params = {p.arg.slot: p for p in kernel_params(group(*effects)) if isinstance(p.arg, Param)}
         arguments = [
             f"*({params[n].dtype}m *)a[{n}]" if n in params and not params[n].shape else f"a[{n}]"
