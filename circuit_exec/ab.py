@@ -23,6 +23,7 @@ from circuit.pipeline import Compiled, Goal, compiled
 from circuit_exec.bake import bake
 from circuit_exec.build import Progress, build
 from circuit_exec.cache import Cache
+from circuit_exec.checkpoint.exact import with_exact_bf16
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
@@ -62,7 +63,7 @@ def noise(rung: Rung) -> float:
 
 def measure(path: str, class_name: str, rule: Rule, cache: Cache, n_threads: int, progress: Progress) -> Iterator[Rung]:
     """The ladder of one rule on one model."""
-    checkpoint = open_checkpoint(path)
+    checkpoint = with_exact_bf16(open_checkpoint(path), cache)
     require_weights(checkpoint)
     host = this_host()
     hardware = class_to_run(library(), host, class_name)

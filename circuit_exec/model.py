@@ -15,12 +15,14 @@ from circuit.load.inputs import Library
 from circuit_exec.bake import BakedWeights, bake
 from circuit_exec.build import Progress, build
 from circuit_exec.cache import Cache, key_of
+from circuit_exec.checkpoint.exact import with_exact_bf16
 from circuit_exec.checkpoint.open import open_checkpoint, text
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.cpu import Program
 from circuit_exec.host import Host, arch_of, class_to_run, described, this_host
 from circuit_exec.kv import Pages, pages_for
 from circuit_exec.library import library
+from circuit_exec.memory import on_huge_pages
 from circuit_exec.planned import Planned, planned, planning_key
 
 Which = Literal["all", "reference"]
@@ -68,13 +70,14 @@ def load_model(
     """
     if n_threads < 1:
         raise RunError(Problem(message=f"{n_threads} threads are asked for", fix="give --threads 1 or more"))
-    checkpoint = open_checkpoint(path)
+    checkpoint = with_exact_bf16(open_checkpoint(path), cache)
     require_weights(checkpoint)
     made = plan_set(checkpoint, cache, rules, policy, hardware_class)
     compiled = build(made.sources, cache, progress, made.arch)
     weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
     n_pages = _pool_pages(made, n_sequences)
-    program = Program(compiled, made.layout, weights.words.view(np.uint8), n_threads, n_pages)
+    words = on_huge_pages(weights.words.view(np.uint8), "the weights")
+    program = Program(compiled, made.layout, words, n_threads, n_pages)
     return Model(
         checkpoint=checkpoint,
         planned=made,

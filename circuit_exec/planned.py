@@ -58,7 +58,8 @@ def planning_key(
 ) -> str:
     """The key of everything that planning depends on; `runs_on` is a class or what one is chosen by."""
     texts = [part for source in (*checkpoint.texts, *library) for part in (source.path, source.text)]
-    tensors = [f"{t.name} {t.format} {t.shape}" for t in checkpoint.tensors.values()]
+    exact = checkpoint.exact_bf16
+    tensors = [f"{t.name} {t.format} {t.shape} {t.name in exact}" for t in checkpoint.tensors.values()]
     factors = [factor.hex() for factor in rope_factors(checkpoint) or ()]
     counted = (str(len(part)) for part in (texts, tensors, factors, policy))
     head = _metadata_digest(checkpoint)

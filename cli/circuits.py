@@ -121,10 +121,12 @@ def parse_rows(text: str) -> tuple[int, int]:
 
 def checkpoint_of(model: str) -> "CheckpointTexts":
     """What the compiler reads of MODEL."""
+    from circuit_exec.cache import user_cache
+    from circuit_exec.checkpoint.exact import with_exact_bf16
     from circuit_exec.checkpoint.open import open_checkpoint
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
-    return checkpoint_texts(open_checkpoint(model_path(model)))
+    return checkpoint_texts(with_exact_bf16(open_checkpoint(model_path(model)), user_cache()))
 
 
 def stage_result(texts: "CheckpointTexts", goal: "Goal", name: str) -> "Stage":

@@ -74,6 +74,7 @@ def diff(
     must be equal, a control with another token must differ.
     """
     from circuit_exec.cache import user_cache
+    from circuit_exec.checkpoint.exact import with_exact_bf16
     from circuit_exec.checkpoint.open import open_checkpoint
     from circuit_exec.diff.run import Request
     from circuit_exec.diff.run import diff as run_diff
@@ -98,7 +99,8 @@ def diff(
     )
     path = model_path(model)
     with progress_bar() as progress:
-        sides = Sides(checkpoint=open_checkpoint(path), cache=user_cache(), progress=progress)
+        checkpoint = with_exact_bf16(open_checkpoint(path), user_cache())
+        sides = Sides(checkpoint=checkpoint, cache=user_cache(), progress=progress)
         report = run_diff(request, sides)
     print((report_json if as_json else report_text)(report), end="")
     if not report.holds:

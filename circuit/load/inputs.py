@@ -15,11 +15,13 @@ class Library:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorInfo:
     """One tensor of a checkpoint. `shape` is row-major: (outputs, inputs) for a projection. `format` as in formats.py;
-    a storage type that is not there keeps its own name and is refused when a node reads the tensor."""
+    a storage type that is not there keeps its own name and is refused when a node reads the tensor. `exact_bf16`: every
+    value of an f32 tensor is known to be one of bf16, so it may be baked as that."""
 
     name: str
     format: str
     shape: tuple[int, ...]
+    exact_bf16: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger, quantization
         problems.extend(_missing(tir, ledger, weight, key) for key in missing)
         if not missing and not isinstance(weight.recipe, Quantized):
             problems.extend(_wrong(ledger, weight, parts))
-            weight = replace(weight, format=parts[0].format)
+            weight = replace(weight, format=_baked_format(parts))
         weights.append(weight)
     equal = tuple(pair for pair in tir.shares if pair[0] in by_name)
     ignored = []
@@ -71,6 +71,12 @@ def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger, quantization
     if problems:
         raise LoadError([*problems[:_SHOWN], *_rest(problems[_SHOWN:])])
     return Bound(tir=replace(tir, weights=tuple(weights)), equal=equal, ignored=tuple(ignored))
+
+
+def _baked_format(parts: list[TensorInfo]) -> str:
+    """The format that a weight is baked in: that of its tensors, but bf16 for a matrix in f32 that loses nothing."""
+    narrow = all(part.exact_bf16 and part.format == "f32" and len(part.shape) == 2 for part in parts)
+    return "bf16" if narrow else parts[0].format
 
 
 def _rest(problems: list[Problem]) -> Iterator[Problem]:

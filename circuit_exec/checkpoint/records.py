@@ -58,7 +58,7 @@ class Checkpoint:
     """An opened checkpoint. `texts` is empty for GGUF, `metadata` is empty otherwise; "config" has no tensors.
 
     `path` is what the user gave; `files` are the weight files by path, in the order of their names. `decoded` keeps the
-    long arrays that were asked for.
+    long arrays that were asked for. `exact_bf16` are f32 tensors that are known to hold bf16 values alone.
     """
 
     path: str
@@ -68,6 +68,7 @@ class Checkpoint:
     tensors: dict[str, StoredTensor]
     files: dict[str, MappedFile]
     decoded: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    exact_bf16: frozenset[str] = frozenset()
 
 
 def raw(checkpoint: Checkpoint, name: str) -> Bytes:

@@ -9,7 +9,10 @@ from circuit_exec.checkpoint.records import Checkpoint, LongArray, Metadata
 
 def checkpoint_texts(checkpoint: Checkpoint) -> CheckpointTexts:
     """The records that `circuit` plans from. Decodes the vocabulary of a GGUF file (about 70 ms for 50,000 tokens)."""
-    tensors = tuple(TensorInfo(name=t.name, format=t.format, shape=t.shape) for t in checkpoint.tensors.values())
+    tensors = tuple(
+        TensorInfo(name=t.name, format=t.format, shape=t.shape, exact_bf16=t.name in checkpoint.exact_bf16)
+        for t in checkpoint.tensors.values()
+    )
     if checkpoint.kind == "gguf":
         return GgufTexts(
             path=checkpoint.path,

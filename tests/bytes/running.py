@@ -1,7 +1,9 @@
 """Models that run, compiled once in a test run, and their logits by prefill, by decode, in batches, on any pages."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -59,9 +61,22 @@ class Running:
             self._loaded[key] = self.fresh(self.path(name, dtype), n_threads, rules)
         return self._loaded[key]
 
-    def fresh(self, path: Path, n_threads: int = 2, rules: Which = "all") -> Model:
-        """The checkpoint at `path`, loaded anew; the caller closes it."""
-        return load_model(str(path), self.cache, n_threads, rules, (), lambda what, part: None, N_SEQUENCES)
+    def fresh(
+        self, path: Path, n_threads: int = 2, rules: Which = "all", hardware: str | None = None, exact: bool = False
+    ) -> Model:
+        """The checkpoint at `path`, loaded anew; the caller closes it.
+
+        Every value of these models is one of bf16. Without `exact`, f32 is baked as f32 all the same, so that the
+        kernels of f32 are run too.
+        """
+        kept = (
+            nullcontext()
+            if exact
+            else patch("circuit_exec.model.with_exact_bf16", lambda checkpoint, cache: checkpoint)
+        )
+        with kept:
+            quiet = (lambda what, part: None, N_SEQUENCES, hardware)
+            return load_model(str(path), self.cache, n_threads, rules, (), *quiet)
 
     def close(self) -> None:
         """Ends all threads."""
