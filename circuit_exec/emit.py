@@ -18,19 +18,25 @@ from circuit.emit.derive import layout
 from circuit.emit.folder import Facts, Machine, folder_sources, manifest_source
 from circuit.emit.model_text import Described
 from circuit.errors import LoadError, Problem, RunError
+from circuit.load.hardware import load_hardware
 from circuit.pipeline import Goal, compiled
 from circuit_exec.bake import BakedWeights, bake
-from circuit_exec.build import COMMON_FLAGS, TARGETS, Progress
+from circuit_exec.build import COMMON_FLAGS, Progress
 from circuit_exec.cache import FULL, Cache
+from circuit_exec.checkpoint.exact import with_exact_bf16
 from circuit_exec.checkpoint.open import open_checkpoint, text
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
+from circuit_exec.host import MACHINES
 from circuit_exec.library import library
-from circuit_exec.model import CLASS, Which
+from circuit_exec.model import Which
 from circuit_exec.text.chat import require_template
 from circuit_exec.text.folder_tokenizer import TOKENIZER
 from circuit_exec.text.load import all_stop_ids, config_stop_ids, load_tokenizer
 from circuit_exec.text.tables import Chat, chat_of, encoder_rules, tables
+
+CLASS = "cpu"
+"""The class of what is emitted: it is to run on the machines of others."""
 
 WEIGHTS, TABLES, MANIFEST = "weights.bin", "tokenizer.bin", "manifest.txt"
 COPY_BYTES = 4 << 20
@@ -83,11 +89,12 @@ class _Words:
 def emit(path: str, folder: Path, asked: Asked, cache: Cache, progress: Progress) -> Emitted:
     """Writes the folder as a whole, or nothing."""
     _check_free(folder, asked.force)
-    checkpoint = open_checkpoint(path)
+    checkpoint = with_exact_bf16(open_checkpoint(path), cache)
     if asked.weights and checkpoint.kind == "config":
         _refuse(path, "a config.json alone has no weights", "emit with --no-weights: the program makes some up")
     words = _words(checkpoint, asked)
     texts = library()
+    arch = dict(load_hardware(texts, CLASS).arch)
     made = compiled(
         checkpoint_texts(checkpoint), texts, Goal(hardware_class=CLASS, choices=asked.policy, rules=asked.rules)
     )
@@ -96,7 +103,9 @@ def emit(path: str, folder: Path, asked: Asked, cache: Cache, progress: Progress
     facts = Facts(
         described=Described(name=_name(path), has_weights=asked.weights, stops=words.stops),
         flags=tuple(flag for flag in COMMON_FLAGS if flag != "-fPIC"),
-        machines=tuple(Machine(name="-".join(names), flags=target.flags) for names, target in TARGETS.items()),
+        machines=tuple(
+            Machine(name="-".join(names), flags=(f"-march={arch[machine]}",)) for names, machine in MACHINES.items()
+        ),
         content=None if baked is None else baked.content_hash,
         chat=None if words.chat is None else (words.chat.before, words.chat.after),
         tokenizer=words.says,
