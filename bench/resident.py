@@ -102,7 +102,7 @@ def _compile_s(path: Path) -> float:
     made = plan_set(open_checkpoint(str(path)), user_cache(), "all", ())
     with tempfile.TemporaryDirectory(prefix="met-") as folder:
         started = time.perf_counter()
-        build(made.sources, Cache(root=Path(folder)), lambda what, part: None)
+        build(made.sources, Cache(root=Path(folder)), lambda what, part: None, made.arch)
         return time.perf_counter() - started
 
 

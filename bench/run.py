@@ -20,7 +20,8 @@ from bench.setting import setting
 from bench.table import table
 from bench.works import COMPARED, work_named
 from circuit.errors import MetError
-from circuit_exec.build import available_threads, processor_features
+from circuit_exec.build import available_threads
+from circuit_exec.host import processor_features
 
 ROUNDS = 5
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.paths import PEER_PYTHON, ROOT
 from bench.peers import RELEASE, SOURCE
 from bench.results import Setting
-from circuit_exec.build import processor_features
+from circuit_exec.host import processor_features
 
 SOURCES = ("circuit", "circuit_exec", "kernels", "recipes")
 TOLD = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile")

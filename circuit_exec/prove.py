@@ -17,7 +17,7 @@ from circuit.emit.program import program_of
 from circuit.emit.runtime import ABI
 from circuit.errors import PlanError, Problem, RunError
 from circuit.load.families import Family, load_families
-from circuit.load.hardware import HardwareClass, load_hardware, rows_of, vector_lanes
+from circuit.load.hardware import HardwareClass, lanes_of, load_hardware, rows_of
 from circuit.load.inputs import Library
 from circuit.load.policy import load_policy
 from circuit.load.proofs import EQUAL, Proof, load_proofs, proofs_path, proofs_text
@@ -162,7 +162,7 @@ class _Launch:
 
 def _compiled(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[str, list[str]]:
     """Both sides compiled for a mode: what was compared, in words, and where bytes differ."""
-    rows_hi, lanes = rows_of(given.hardware, mode)[1], vector_lanes(given.hardware)
+    rows_hi, lanes = rows_of(given.hardware, mode)[1], lanes_of(given.hardware)
     bodies: dict[str, int] = {}  # arguments and body of a kernel -> its number
     calls: list[str] = []
 

@@ -23,9 +23,11 @@ SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
 
 def emit_program(plans: tuple[Plan, ...]) -> Sources:
     """The C sources of a plan set. `met_args.plan` selects a plan by its place in the set."""
-    names, kernels = _kernels(plans)
+    lanes = plans[0].vector_lanes
+    assert lanes is not None, f"no C is rendered for class {plans[0].hardware_class}"
+    names, kernels = _kernels(plans, lanes)
     steps = [_step(place, plan, names[place]) for place, plan in enumerate(plans)]
-    return program_of(kernels, "\n".join([_head(plans), "", *steps, _run(plans)]), plans[0].vector_lanes)
+    return program_of(kernels, "\n".join([_head(plans), "", *steps, _run(plans)]), lanes)
 
 
 def program_of(kernels: Mapping[str, str], steps: str, lanes: int) -> Sources:
@@ -73,7 +75,7 @@ def _head(plans: tuple[Plan, ...]) -> str:
     return "\n".join([*lines, " */"])
 
 
-def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], dict[str, str]]:
+def _kernels(plans: tuple[Plan, ...], lanes: int) -> tuple[list[list[str]], dict[str, str]]:
     """The C name of each kernel of each plan, and the functions by name: kernels that come out as the same C are one.
 
     Plans of different rows differ in the bounds of their kernels, which most C texts do not show.
@@ -84,7 +86,7 @@ def _kernels(plans: tuple[Plan, ...]) -> tuple[list[list[str]], dict[str, str]]:
         names.append([])
         for kernel in plan.kernels:
             name = kernel.name if kernel.name not in made.values() else f"{kernel.name}_plan{place}"
-            rest = render_kernel(name, kernel.effects, plan.vector_lanes).removeprefix(f"static void {name}(")
+            rest = render_kernel(name, kernel.effects, lanes).removeprefix(f"static void {name}(")
             if rest not in made:
                 assert name not in made.values(), f"two kernels of plan {place} are called {kernel.name}"
                 made[rest] = name

@@ -117,6 +117,15 @@ def vector_lanes(hardware: HardwareClass) -> int | None:
     return next((limit.value for limit in hardware.limits if limit.name == VECTOR_LANES), None)
 
 
+def lanes_of(hardware: HardwareClass) -> int:
+    """The same for a class that C is rendered for."""
+    lanes = vector_lanes(hardware)
+    if lanes is None:
+        message = f"class {hardware.name} does not state {VECTOR_LANES}, so no C is rendered for it"
+        raise PlanError(Problem(message=message, fix="name a class of processors with vector registers"))
+    return lanes
+
+
 def against_host(hardware: HardwareClass, machine: str, features: frozenset[str]) -> str | None:
     """What keeps a class from running on a processor of a machine type; None where nothing does."""
     arch = dict(hardware.arch).get(machine)

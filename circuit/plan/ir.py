@@ -89,7 +89,7 @@ class Plan:
 
     arch: str
     hardware_class: str
-    vector_lanes: int  # of the class's registers, in f32
+    vector_lanes: int | None  # of the class's registers, in f32; None where it has none
     mode: str
     rows: tuple[int, int]
     context: int

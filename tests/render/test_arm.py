@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from circuit.emit.program import emit_program
-from circuit.load.hardware import load_hardware, vector_lanes
+from circuit.load.hardware import lanes_of, load_hardware
 from circuit.pipeline import Goal, compiled
 from circuit.render.c import render_kernel, render_prelude
 from circuit.sigma.storage import panel_words
@@ -23,7 +23,7 @@ from tests.render.test_lanes import KERNELS, K, N
 
 LIBRARY = own_library()
 ARCH = dict(load_hardware(LIBRARY, "neon").arch)["aarch64"]
-LANES = vector_lanes(load_hardware(LIBRARY, "neon"))
+LANES = lanes_of(load_hardware(LIBRARY, "neon"))
 FLAGS = ("-O2", "-std=gnu11", "-ffp-contract=off", "-fno-fast-math", "-Wall", "-Wextra", "-Werror", "-Wno-psabi")
 HOME = platform.machine() in ("aarch64", "arm64")
 
