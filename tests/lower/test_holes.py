@@ -30,7 +30,7 @@ def changed(id: str, **changes: object) -> tuple[Rule, ...]:
     return tuple(replace(r, **changes) if r.id == id else r for r in RULES)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["cpu", "avx2"])
+@pytest.mark.parametrize("name", ["cpu", "avx2", "avx512"])
 def test_nothing_is_found_in_the_rules_of_the_project(name: str) -> None:
     hardware = load_hardware(LIBRARY, name)
     assert findings(class_rules(LIBRARY, name), class_families(LIBRARY, name), hardware, load_policy(LIBRARY)) == ()

@@ -44,7 +44,7 @@ def recorded(**changes: object) -> tuple[Proof, ...]:
     return tuple(replace(proof, **changes) if proof.id == ID else proof for proof in PROOFS)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["cpu", "avx2"])
+@pytest.mark.parametrize("name", ["cpu", "avx2", "avx512"])
 def test_every_relation_has_a_current_record_at_every_case(name: str) -> None:
     hardware, rules = load_hardware(LIBRARY, name), class_rules(LIBRARY, name)
     proofs = {proof.id: proof for proof in load_proofs(LIBRARY, hardware)}

@@ -39,11 +39,11 @@ def check(text: str, expected: str) -> None:
 
 
 def test_the_rules_of_the_project_have_no_undeclared_overlap_and_none_is_shadowed() -> None:
-    for name in ("cpu", "avx2"):
+    for name in ("cpu", "avx2", "avx512"):
         assert linted(class_rules(LIBRARY, name))
 
 
-@pytest.mark.parametrize("name", ["cpu", "avx2"])
+@pytest.mark.parametrize("name", ["cpu", "avx2", "avx512"])
 @pytest.mark.parametrize("op", OPS)
 def test_every_op_has_a_rule_of_its_own_and_a_point_in_both_modes_for_all_rows(op: str, name: str) -> None:
     families = {family.id: family for family in class_families(LIBRARY, name)}
