@@ -66,7 +66,8 @@ def test_an_unknown_system_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -
 def test_every_class_says_what_it_needs_of_each_machine_that_it_is_for() -> None:
     for name in class_names(LIBRARY):
         hardware = load_hardware(LIBRARY, name)
-        assert [machine for machine, _ in hardware.arch] == [machine for machine, _ in hardware.features], name
+        if hardware.language == "c":
+            assert [machine for machine, _ in hardware.arch] == [machine for machine, _ in hardware.features], name
 
 
 def test_this_processor_says_what_it_has() -> None:
