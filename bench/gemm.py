@@ -24,6 +24,9 @@ from circuit.uop.schedule import Block, Carry, Reorder, Schedule, Split, Stage, 
 LANES, TILE, ROWS = 24, 4, 256
 """Outputs and rows of a tile, whose totals are all in registers; rows of a block, whose totals are in a cache."""
 
+REGISTER = 8
+"""Values of a vector register: those of AVX2, which any BLAS is compared on."""
+
 NAIVE = """
 void naive(const float *a, const float *b, float *c, int m, int n, int k) {
   for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) {
@@ -89,7 +92,9 @@ def main(size: int, rounds: int) -> int:
 }
 """ + NAIVE.replace("void naive", '__attribute__((visibility("default"))) void naive')
     sources = program_of(
-        {"product": render_kernel("product", scheduled(size, size, size))}, '#include "kernels.h"\n' + run
+        {"product": render_kernel("product", scheduled(size, size, size), REGISTER)},
+        '#include "kernels.h"\n' + run,
+        REGISTER,
     )
     library = open_library(build(sources, user_cache(), lambda what, share: None))
     rng = np.random.default_rng(0)
