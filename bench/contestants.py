@@ -12,6 +12,7 @@ from circuit_exec.bench import Work
 
 Engine = Literal["met", "llama.cpp", "torch"]
 
+MET_CLASS = {"avx2": "avx2", "native": "avx512"}
 POLICY = {"f32": (), "int8": ("activations=int8/g32",)}
 BLOCK_FORMATS = ("Q8_0", "Q4_1", "Q4_0")
 """Formats whose activations llama.cpp rounds to int8; those that met is measured with int8 activations on, too."""
@@ -50,7 +51,8 @@ def start(contestant: Contestant, model: Path, n_threads: int, work: Work) -> Wo
     shape = [work.mode, *map(str, (work.n_sequences, work.n_before, work.n_tokens))]
     match contestant.engine:
         case "met":
-            command = [sys.executable, "-m", "bench.met_worker", str(model), str(n_threads), work.name]
+            hardware_class = MET_CLASS[contestant.isa]
+            command = [sys.executable, "-m", "bench.met_worker", str(model), str(n_threads), hardware_class, work.name]
             command += [str(work.n_tokens), *POLICY[contestant.activations]]
         case "llama.cpp":
             command = [str(built(contestant.isa) / WORKER), str(model), str(n_threads), *shape]

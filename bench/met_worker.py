@@ -1,6 +1,6 @@
 """`met` as a contestant (see bench/worker.py).
 
-python -m bench.met_worker MODEL THREADS WORK TOKENS [POLICY...]
+python -m bench.met_worker MODEL THREADS CLASS WORK TOKENS [POLICY...]
 """
 
 import dataclasses
@@ -12,10 +12,12 @@ from circuit_exec.cache import user_cache
 from circuit_exec.model import load_model
 
 
-def main(path: str, n_threads: str, work: str, n_tokens: str, *policy: str) -> None:
+def main(path: str, n_threads: str, hardware_class: str, work: str, n_tokens: str, *policy: str) -> None:
     """Loads the model as every command of met does."""
     chosen = dataclasses.replace(work_named(work), n_tokens=int(n_tokens))
-    model = load_model(path, user_cache(), int(n_threads), "all", policy, lambda what, part: None)
+    model = load_model(
+        path, user_cache(), int(n_threads), "all", policy, lambda what, part: None, hardware_class=hardware_class
+    )
     try:
         with prepared(model.program, model.pages, chosen) as run:
             run()

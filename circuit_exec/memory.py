@@ -19,6 +19,7 @@ from circuit.errors import Problem, RunError
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MEMORY = Path("/proc/meminfo")
+PIECE_BYTES = 16 << 20
 
 
 def allocate(n_bytes: int, purpose: str) -> NDArray[np.uint8]:
@@ -39,11 +40,17 @@ def allocate(n_bytes: int, purpose: str) -> NDArray[np.uint8]:
 
 
 def on_huge_pages(data: NDArray[np.uint8], purpose: str) -> NDArray[np.uint8]:
-    """A copy on huge pages, where the system gives them and has twice the room for it; else the bytes as they are."""
+    """A copy on huge pages, where the system gives them and has twice the room for it; else the bytes as they are.
+
+    Of a file's map, what is copied is let go piece by piece, so that the process never holds both.
+    """
     if not has_huge_pages(_text(HUGE_PAGES), _text(MEMORY), data.nbytes):
         return data
     copy = allocate(data.nbytes, purpose)
-    copy[:] = data
+    for at in range(0, data.nbytes, PIECE_BYTES):
+        piece = data[at : at + PIECE_BYTES]
+        copy[at : at + PIECE_BYTES] = piece
+        _let_go(piece)
     return copy
 
 
@@ -58,6 +65,19 @@ def has_huge_pages(enabled: str, memory: str, n_bytes: int) -> bool:
 def address(array: NDArray[np.generic]) -> ctypes.c_void_p:
     """Where the array's first byte is; the caller keeps the array alive."""
     return ctypes.c_void_p(array.ctypes.data)
+
+
+def _let_go(data: NDArray[np.uint8]) -> None:
+    """Takes pages of a read-only map of a file out of the process; the file still has them. Other memory is kept."""
+    whole = data
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    view: object = whole.base
+    mapped = view.obj if isinstance(view, memoryview) else view
+    if isinstance(mapped, mmap.mmap) and not whole.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
+        first = data.ctypes.data - whole.ctypes.data
+        page = first // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, page, first + data.nbytes - page)
 
 
 def _text(path: Path) -> str:

@@ -38,7 +38,7 @@ def test_a_worker_that_ends_in_a_round_says_so() -> None:
 def test_met_does_a_named_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = write_gguf(tmp_path / "a.gguf", tiny_config("llama"))
-    worker = Worker("met", [sys.executable, "-m", "bench.met_worker", str(model), "1", "decode_8", "2"])
+    worker = Worker("met", [sys.executable, "-m", "bench.met_worker", str(model), "1", "avx2", "decode_8", "2"])
     assert 0 < worker.seconds() < 60
     worker.close()
 

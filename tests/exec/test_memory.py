@@ -1,9 +1,12 @@
 """Memory for weights: a copy on huge pages where there are some and there is room, else the bytes as they are."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from circuit_exec import memory
+from circuit_exec.checkpoint.mapped import map_file
 from circuit_exec.memory import has_huge_pages, on_huge_pages
 
 MEMINFO = "MemTotal:       24000000 kB\nMemFree:         1000000 kB\nMemAvailable:     200 kB\n"
@@ -34,3 +37,30 @@ def test_the_bytes_are_the_same_on_either_pages(monkeypatch: pytest.MonkeyPatch,
     assert (found is data) != copied
     assert np.array_equal(found, data)
     assert found.ctypes.data % 4096 == 0 or not copied
+
+
+def test_what_is_copied_from_a_file_is_not_held_twice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory, "has_huge_pages", lambda *of: True)
+    monkeypatch.setattr(memory, "PIECE_BYTES", 1 << 20)
+    path = tmp_path / "weights"
+    path.write_bytes(np.random.default_rng(5).integers(0, 256, (32 << 20) + 4096, np.uint8).tobytes())
+    file = map_file(str(path)).data
+    data, before = file[4096:], _mapped_from_files()
+    assert int(data.sum(dtype=np.int64)) > 0
+    assert _mapped_from_files() - before >= 24 << 20
+    found = on_huge_pages(data, "a test")
+    assert _mapped_from_files() - before <= 8 << 20  # the count of Linux is not exact
+    assert np.array_equal(found, data)
+
+
+def test_other_memory_than_a_file_is_kept() -> None:
+    data = memory.allocate(1 << 16, "a test")
+    data.fill(7)
+    memory._let_go(data)
+    assert data.min() == 7
+
+
+def _mapped_from_files() -> int:
+    """Bytes that this process holds of mapped files."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssFile:")]
+    return 1024 * int(line.split()[1])
