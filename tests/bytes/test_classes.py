@@ -7,9 +7,11 @@ from circuit_exec.host import this_host
 from circuit_exec.library import library
 from tests.bytes.running import Running, assert_equal_bytes, decoded, prefilled, tokens, whole
 
+CLASSES = [name for name in class_names(library()) if name != "cpu" and load_hardware(library(), name).language == "c"]
 
-@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16"])
-@pytest.mark.parametrize("name", [name for name in class_names(library()) if name != "cpu"])
+
+@pytest.mark.parametrize("dtype", ["F16", *(pytest.param(d, marks=pytest.mark.slow) for d in ("F32", "BF16"))])
+@pytest.mark.parametrize("name", CLASSES)
 def test_a_class_gives_the_bytes_of_class_cpu(running: Running, name: str, dtype: str) -> None:
     host, hardware = this_host(), load_hardware(library(), name)
     against = against_host(hardware, host.machine, host.features)
