@@ -4,22 +4,22 @@ from collections.abc import Iterable
 
 from circuit.plan.ir import Axis
 
-_TESTS = "tests/bytes/test_invariance.py"
+_SAME, _CLASSES = "tests/bytes/test_invariance.py", "tests/bytes/test_classes.py"
 
-_SHOWN: tuple[tuple[str, str], ...] = (
-    ("run to run", "test_two_runs_give_equal_bytes"),
-    ("threads", "test_one_and_two_threads_give_equal_bytes"),
-    ("rows in the batch and their order", "test_a_sequence_alone_and_among_eight_rows_gives_equal_bytes"),
-    ("prefill chunking", "test_prefill_in_chunks_of_any_size_gives_equal_bytes"),
-    ("prefill = decode", "test_prefill_and_decode_give_equal_bytes"),
-    ("rules", "test_reference_rules_and_all_rules_give_equal_bytes"),
-    ("restart", "test_a_restart_gives_equal_bytes"),
+_SHOWN: tuple[tuple[str, str, str], ...] = (
+    ("run to run", _SAME, "test_two_runs_give_equal_bytes"),
+    ("threads", _SAME, "test_one_and_two_threads_give_equal_bytes"),
+    ("rows in the batch and their order", _SAME, "test_a_sequence_alone_and_among_eight_rows_gives_equal_bytes"),
+    ("prefill chunking", _SAME, "test_prefill_in_chunks_of_any_size_gives_equal_bytes"),
+    ("prefill = decode", _SAME, "test_prefill_and_decode_give_equal_bytes"),
+    ("rules", _SAME, "test_reference_rules_and_all_rules_give_equal_bytes"),
+    ("restart", _SAME, "test_a_restart_gives_equal_bytes"),
+    ("CPU vector width", _CLASSES, "test_a_class_gives_the_bytes_of_class_cpu"),
 )
 """Axes that hold where every launch keeps the portable numerics, and the test that compares the bytes."""
 
 _OPEN: tuple[tuple[str, str], ...] = (
     ("prefix-cache hit = cold", "there is no prefix cache"),
-    ("CPU vector width", "no run on another width is recorded"),
     ("CPU = GPU", "no run on a GPU is recorded"),
     ("tensor-parallel size", "there is no tensor parallelism"),
 )
@@ -29,7 +29,7 @@ def certificate(changing: Iterable[str]) -> tuple[Axis, ...]:
     """`changing` are launches with numerics of their own: the tests of the portable numerics say nothing of them."""
     other = ", ".join(changing)
     if other:
-        shown = [Axis(axis=axis, holds="not checked", evidence=f"other numerics: {other}") for axis, _ in _SHOWN]
+        shown = [Axis(axis=axis, holds="not checked", evidence=f"other numerics: {other}") for axis, _, _ in _SHOWN]
     else:
-        shown = [Axis(axis=axis, holds="yes", evidence=f"{_TESTS}::{test}") for axis, test in _SHOWN]
+        shown = [Axis(axis=axis, holds="yes", evidence=f"{file}::{test}") for axis, file, test in _SHOWN]
     return (*shown, *(Axis(axis=axis, holds="not checked", evidence=why) for axis, why in _OPEN))
