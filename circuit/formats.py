@@ -64,6 +64,24 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+GROUP = 32
+"""Values of a row of integers that share a scale."""
+
+INT8_G32 = "int8_g32"
+"""A row of signed bytes in groups of 32: a scale, the sum of the codes, the codes (sigma/act_quant.py). Edges only."""
+
+EDGE_FORMATS = ("f32", "i32", INT8_G32)
+
+
+def edge_words(format: str, dim: int) -> int:
+    """Elements of 4 bytes that a row of `dim` values takes on an edge."""
+    assert format in EDGE_FORMATS, f"no edge is in {format}"
+    if format != INT8_G32:
+        return dim
+    assert dim % GROUP == 0, f"{dim} values are not whole groups of {GROUP}"
+    return dim // GROUP * (2 + GROUP // 4)
+
+
 BROUGHT_TOGETHER = tuple(name for name in FORMATS if name == "f8_e4m3" or name.startswith("i4_"))
 """What no file holds as one tensor."""
 

@@ -1,7 +1,7 @@
 """The whole compiler on one screen: texts in, each stage's result out. The caller stops when it has what it wants."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
@@ -30,6 +30,7 @@ from circuit.plan.kernels import panel_of
 from circuit.plan.ranges import row_ranges
 from circuit.report.planner import Planner, planner
 from circuit.report.why import Asked, Why, why
+from circuit.tir.activations import with_activations
 from circuit.tir.bind import Bound, bind
 from circuit.tir.instantiate import instantiate
 from circuit.tir.ir import Tir
@@ -95,6 +96,7 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
         bound = Bound(tir=as_declared(tir, facts.quantization), equal=(), ignored=())
     else:
         bound = bind(tir, checkpoint.tensors, ledger, facts.quantization)
+    bound = replace(bound, tir=with_activations(bound.tir, _policy(library, goal)))
     yield "tir", bound
     yield from lowered(bound.tir, library, goal, facts.run)
 
@@ -136,6 +138,10 @@ class _Given:
     parts: tuple[tuple[str, tuple[int, int]], ...]
 
 
+def _policy(library: Library, goal: Goal) -> Policy:
+    return with_choices(load_policy(library), goal.choices)
+
+
 def _given(library: Library, goal: Goal) -> _Given:
     hardware = load_hardware(library, goal.hardware_class)
     families = load_families(library, hardware)
@@ -149,7 +155,7 @@ def _given(library: Library, goal: Goal) -> _Given:
         families=families,
         rules=rules,
         proofs=proofs,
-        policy=with_choices(load_policy(library), goal.choices),
+        policy=_policy(library, goal),
         parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)),
     )
 

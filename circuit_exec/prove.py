@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from circuit.emit.program import program_of
 from circuit.emit.runtime import ABI
 from circuit.errors import PlanError, Problem, RunError
+from circuit.formats import GROUP, INT8_G32
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, lanes_of, load_hardware, rows_of
 from circuit.load.inputs import Library
@@ -34,7 +35,7 @@ from circuit.plan.kernels import panel_of, point_of
 from circuit.render.c import render_kernel
 from circuit.sigma.attention import page_words
 from circuit.text import listed
-from circuit.tir.ir import Weight
+from circuit.tir.ir import Edge, Weight, row_words
 from circuit_exec.build import build
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.records import Bytes
@@ -259,7 +260,7 @@ def _apart(
     """Where the bytes of the two sides differ."""
     rng = np.random.default_rng([SEED, place, case.rows])
     tir = case.tir
-    edges = {e: _numbers(rng, case.rows * edge.dim) for e, edge in enumerate(tir.edges)}
+    edges = {e: _row_words(rng, edge, case.rows) for e, edge in enumerate(tir.edges)}
     states = {s: _numbers(rng, PAGES * page_words(state.heads, state.head_dim)) for s, state in enumerate(tir.states)}
     rows = {weight.name: _stored(rng, weight) for weight in tir.weights}
     want: _Memory | None = None
@@ -273,14 +274,19 @@ def _apart(
             want = memory
             continue
         for e in stored_edges(case, case.group):
-            dim = tir.edges[e].dim
-            yield from _differing(f"{tir.edges[e].name}", want.edges[e], memory.edges[e], dim, case, n_threads)
+            edge = tir.edges[e]
+            same_nan = edge.format == "f32"
+            both = want.edges[e], memory.edges[e]
+            yield from _differing(edge.name, *both, row_words(edge), case, n_threads, same_nan)
         for s, state in enumerate(tir.states):
-            yield from _differing(state.name, want.states[s], memory.states[s], state.head_dim, case, n_threads)
+            yield from _differing(state.name, want.states[s], memory.states[s], state.head_dim, case, n_threads, True)
 
 
-def _differing(name: str, want: Words, got: Words, dim: int, case: Case, n_threads: int) -> Iterator[str]:
-    nan = np.isnan(want.view(np.float32)) & np.isnan(got.view(np.float32))
+def _differing(
+    name: str, want: Words, got: Words, dim: int, case: Case, n_threads: int, same_nan: bool
+) -> Iterator[str]:
+    """`same_nan`: the words are f32, of which all NaNs count as equal."""
+    nan = np.isnan(want.view(np.float32)) & np.isnan(got.view(np.float32)) & same_nan
     places = np.flatnonzero((want != got) & ~nan)
     if len(places):
         at = f"{name}[{places[0] // dim}, {places[0] % dim}]"
@@ -316,9 +322,20 @@ def _launch(
     if shared is not None:
         first, table = 0, shared.reshape(case.rows, -1)
         for edge in stored:
-            dim = tir.edges[edge].dim
+            dim = row_words(tir.edges[edge])
             memory.edges[edge][:] = np.ascontiguousarray(table[:, first : first + dim]).reshape(-1)
             first += dim
+
+
+def _row_words(rng: np.random.Generator, edge: Edge, rows: int) -> Words:
+    """Rows of an edge in its format."""
+    if edge.format != INT8_G32:
+        return _numbers(rng, rows * edge.dim)
+    groups = rows * edge.dim // GROUP
+    codes = rng.integers(-127, 128, (groups, GROUP), np.int8)
+    scales = rng.uniform(0.01, 1.0, (groups, 1)).astype(np.float32).view(np.uint32)
+    sums = codes.sum(axis=1, dtype=np.int32, keepdims=True).view(np.uint32)
+    return np.concatenate((scales, sums, codes.view(np.uint32)), axis=1).reshape(-1)
 
 
 def _numbers(rng: np.random.Generator, count: int) -> Words:
@@ -338,9 +355,11 @@ def _stored(rng: np.random.Generator, weight: Weight) -> Bytes:
             return values.view(np.uint8)
         case "bf16":
             return np.ascontiguousarray(values.view(np.uint16)[:, 1::2]).view(np.uint8)
-        case "q4_1":
-            heads = (rng.uniform(0.25, 1.0, (n, k // 32, 2)) / 16).astype(np.float16).view(np.uint8)
-            codes = rng.integers(0, 256, (n, k // 32, 16), np.uint8)
+        case "q4_0" | "q4_1" | "q5_0" | "q8_0":
+            n_heads, of_codes = {"q4_0": (1, 16), "q4_1": (2, 16), "q5_0": (1, 20), "q8_0": (1, 32)}[weight.format]
+            scales = rng.uniform(0.25, 1.0, (n, k // 32, n_heads)) / 16
+            heads = scales.astype(np.float16).view(np.uint8)
+            codes = rng.integers(0, 256, (n, k // 32, of_codes), np.uint8)
             return np.concatenate((heads, codes), axis=-1).reshape(n, -1)
         case format:
             raise AssertionError(f"no random tensor of format {format}")

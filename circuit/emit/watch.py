@@ -11,7 +11,7 @@ from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group
 from circuit.plan.ir import Launch, Plan, StateAt
 from circuit.plan.wires import wires_of
-from circuit.tir.ir import Tir
+from circuit.tir.ir import Tir, row_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def watched(tir: Tir, groups: tuple[Group, ...], plan: Plan) -> tuple[Watched, .
             record, home = tir.edges[edge], wires.home[edge]
             at = plan.buffers[home.buffer].offset_bytes + 4 * home.column
             room = InArena(offset_bytes=at, stride=wires.columns[edge], format=record.format)
-            found.append(_watched(place, launch, record.name, record.rows, record.dim, room))
+            found.append(_watched(place, launch, record.name, record.rows, row_words(record), room))
         for target in _written_states(plan, launch, written[launch.kernel]):
             state = plan.states[target]
             for side in ("keys", "values"):

@@ -27,6 +27,7 @@ OPS: dict[str, OpUse] = {
         weights=("weight",),
         params=(("eps", "float"), ("heads", "int"), ("weight_form", "str")),
     ),
+    "act_quant": OpUse(inputs=1, outputs=1, params=(("format", "str"),)),
     "linear": OpUse(
         inputs=1,
         outputs=1,

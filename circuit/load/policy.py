@@ -26,8 +26,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="activations",
         why="what a projection reads: the f32 row, or codes and scales of it",
-        implemented=("f32",),
-        planned=("int8/g32",),
+        implemented=("f32", "int8/g32"),
+        planned=(),
     ),
     Key(name="kv", why="the storage format of keys and values", implemented=("f32",), planned=("bf16",)),
     Key(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from circuit.errors import PlanError, Problem
+from circuit.formats import GROUP, INT8_G32
 from circuit.load.rules import Element, Rule
 from circuit.lower.example import example_of
 from circuit.lower.fuse import matches
@@ -167,14 +168,16 @@ def _dims(tir: Tir, nodes: list[Node], head_dim: int, wide: int, widths: tuple[i
         if node.op in ("rope", "kv_write") or (node.op == "rms_norm" and heads != 1):
             assert isinstance(heads, int), heads
             demand(node.inputs[0], heads * head_dim)
-        elif node.op in ("rms_norm", "linear"):
+        elif node.op in ("rms_norm", "linear", "act_quant"):
             reduced.add(root(node.inputs[0]))
+    coded = {root(edge) for edge, record in enumerate(tir.edges) if record.format == INT8_G32}
     free = iter(widths)
     found: dict[int, int] = {}
     for edge in range(len(tir.edges)):
         at = root(edge)
         if at not in found:
-            found[at] = given.get(at) or (wide if at in reduced else next(free))
+            groups = GROUP if at in coded else 1
+            found[at] = given.get(at) or (-(-wide // groups) * groups if at in reduced else next(free))
     return [found[root(edge)] for edge in range(len(tir.edges))]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 from circuit.errors import PlanError, Problem
+from circuit.formats import INT8_G32
 from circuit.load.families import Family
 from circuit.load.hardware import HardwareClass
 from circuit.load.ops import OPS
@@ -14,6 +15,7 @@ from circuit.lower.example import example_of
 from circuit.lower.fuse import fuse
 from circuit.lower.lint import overlaps, shadows
 from circuit.sigma.storage import PANEL_FORMATS
+from circuit.sigma.storage_coded import CODED_FORMATS
 from circuit.text import listed
 
 Rows = tuple[int, int]
@@ -61,7 +63,8 @@ def holes(rules: tuple[Rule, ...], families: tuple[Family, ...], hardware: Hardw
                 points = [p.rows for p in by_id[rule.family].points if mode in p.modes]
                 taken += [_common(rule.rows, point) for point in points if _meet(rule.rows, point)]
         for lo, hi in _gaps(rows, taken):
-            what = "".join(f" with {name.removeprefix('param.')} = {str(value).lower()}" for name, value in facts)
+            told = [(name.removeprefix("param."), str(value).lower()) for name, value in facts]
+            what = "".join(f" with {name} = {value}" for name, value in told if (name, value) != ("reads", "f32"))
             message = f"no rule computes {op}{what} in {mode} of rows {lo}-{hi}"
             files = dict.fromkeys(rule.file for rule in rules)
             yield Problem(message=message, fix=f"add a rule of that single op, or a point, for it ({listed(files)})")
@@ -84,13 +87,15 @@ def silent_examples(rules: tuple[Rule, ...], policy: Policy) -> Iterator[Problem
 
 
 def _uses() -> Iterator[tuple[str, tuple[tuple[str, RuleValue], ...]]]:
-    """Each op with each storage format of its matrix, and each value of its switches."""
+    """Each op with each storage format of its matrix, each value of its switches, and each row that it may read."""
     for op, use in OPS.items():
         switches = [(f"param.{name}", (False, True)) for name, kind in use.params if kind == "bool" and name == "bias"]
         facts: list[tuple[str, tuple[RuleValue, ...]]] = list(switches)
-        facts += [("weight", PANEL_FORMATS)] if op in ("embed", "linear") else []
-        for values in product(*(values for _, values in facts)):
-            yield op, tuple(zip((name for name, _ in facts), values, strict=True))
+        matrices = {"embed": ((), PANEL_FORMATS), "linear": (("f32",), PANEL_FORMATS)}.get(op, ((), ()))
+        for reads, formats in (matrices, *([((INT8_G32,), CODED_FORMATS)] if op == "linear" else [])):
+            own = [*facts, *([("reads", reads)] if reads else []), *([("weight", formats)] if formats else [])]
+            for values in product(*(values for _, values in own)):
+                yield op, tuple(zip((name for name, _ in own), values, strict=True))
 
 
 def _takes(accepted: Accepted, value: RuleValue) -> bool:

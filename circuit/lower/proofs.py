@@ -7,6 +7,7 @@ from circuit.load.rules import Rule
 from circuit.lower.cases import Case, cases_of
 from circuit.lower.sides import Memory, Side, chain, computed, fused, stored_edges
 from circuit.sigma import OPS
+from circuit.tir.ir import row_words
 from circuit.uop.node import DType
 from circuit.uop.prove import Dag, Expression, Scalar, difference
 
@@ -61,9 +62,9 @@ def holds(rule: Rule) -> Iterator[tuple[Case, Equal | Differs]]:
 def _elements(case: Case, ours: Memory, theirs: Memory) -> Iterator[tuple[str, Scalar, Scalar]]:
     """What the fused side stores: an edge's value by row and column, a state's words."""
     for edge in stored_edges(case, case.group):
-        record = case.tir.edges[edge]
+        record, width = case.tir.edges[edge], row_words(case.tir.edges[edge])
         for place, (a, b) in enumerate(zip(ours.edges[edge], theirs.edges[edge], strict=True)):
-            yield f"{record.name}[{place // record.dim}, {place % record.dim}]", a, b
+            yield f"{record.name}[{place // width}, {place % width}]", a, b
     for state, room in enumerate(case.tir.states):
         for place, (a, b) in enumerate(zip(ours.states[state], theirs.states[state], strict=True)):
             yield f"{room.name} word {place}", a, b

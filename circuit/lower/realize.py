@@ -7,20 +7,22 @@ before the first output: it is written to scratch and all threads wait, one laun
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from circuit.formats import INT8_G32
 from circuit.lower.ir import Group, Slot
 from circuit.lower.steps import LARGEST_INDEX, pages_limit, step_array
 from circuit.sigma import OPS
 from circuit.sigma.attention import page_words
-from circuit.sigma.op import OpKind, Room, Use
+from circuit.sigma.op import Coded, OpKind, Room, Use
 from circuit.sigma.storage import decode_panel, panel_words
-from circuit.tir.ir import Node, Tir, Weight
+from circuit.sigma.storage_coded import coded_panel
+from circuit.tir.ir import Node, Tir, Weight, row_words
 from circuit.uop.build import after, barrier, end, index, loop, param, reshape, stage, store
 from circuit.uop.build import group as together
 from circuit.uop.node import DType, Op, UOp, bound_ranges, substitute
 from circuit.uop.rangeify import Lowering
 from circuit.uop.simplify import simplify
 
-FORMATS = {"f32": DType.F32, "i32": DType.I32}
+FORMATS = {"f32": DType.F32, "i32": DType.I32, INT8_G32: DType.U32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ class _Program:
         kind = OPS[node.op]
         if node.op == "linear" and node.inputs[0] in self.made:
             self._phase(node.inputs[0])
-        if node.op == "rope" and node.inputs[0] in self.made:
+        if node.inputs[0] in self.made and self._reads_again(node):
             self._keep(node.inputs[0])
         use = self._use(node, kind, tuple(self.tir.weights[w] for w in node.weights))
         if kind.writes is not None:
@@ -112,7 +114,7 @@ class _Program:
             return
         assert kind.define is not None
         for edge, value in zip(node.outputs, kind.define(use), strict=True):
-            self.made[edge] = reshape(value, self.tir.edges[edge].dim)
+            self.made[edge] = reshape(value, row_words(self.tir.edges[edge]))
             if edge in self.wiring.stored:
                 self._store(edge, value)
 
@@ -127,15 +129,25 @@ class _Program:
         row = self.row
         if node.op == "index_select":
             row = index(self._step("logit_rows"), self.row)
+        inputs = tuple(self._input(edge, row) for edge in node.inputs)
+        coded = self._coded(node, weights)
         return Use(
             row=self.row,
-            inputs=tuple(self._input(edge, row) for edge in node.inputs),
-            weights=tuple(self._weight(weight) for weight in weights),
+            inputs=inputs,
+            weights=tuple(self._weight(weight) for weight in weights[coded is not None :]),
             states=tuple(self._state(state) for state in node.states),
             step={name: self._step(name) for name in kind.step_inputs},
             params=dict(node.params),
             context=self.tir.context,
+            coded=coded,
         )
+
+    def _coded(self, node: Node, weights: tuple[Weight, ...]) -> Coded | None:
+        """The weight of a projection of integers."""
+        if node.op != "linear" or self.tir.edges[node.inputs[0]].format != INT8_G32:
+            return None
+        n, k = weights[0].shape
+        return coded_panel(weights[0].format, self._words(weights[0]), (n, k), self.wiring.panel)
 
     def _input(self, edge: int, row: UOp) -> UOp:
         if edge in self.made:
@@ -152,7 +164,7 @@ class _Program:
 
     def _row_of(self, kind: str, place: int, edge: int, rows: str, row: UOp) -> UOp:
         storage = self._array(kind, place, edge, rows)
-        d = loop("d", self.tir.edges[edge].dim)
+        d = loop("d", row_words(self.tir.edges[edge]))
         return stage(index(storage, row * self.wiring.columns[edge] + d), d)
 
     def _array(self, kind: str, place: int, edge: int, rows: str) -> UOp:
@@ -161,15 +173,19 @@ class _Program:
         return param(slot, FORMATS[self.tir.edges[edge].format], (self.wiring.rows_hi * columns,), f"{kind}{place}")
 
     def _weight(self, weight: Weight) -> UOp:
-        known = sum(slot.kind == "weight" for slot in self.slots)
-        slot = self._slot("weight", known)
         if len(weight.shape) == 1:
-            return param(slot, DType.F32, weight.shape, f"weight{known}")
+            known = sum(slot.kind == "weight" for slot in self.slots)
+            return param(self._slot("weight", known), DType.F32, weight.shape, f"weight{known}")
         n, k = weight.shape
-        size = panel_words(weight.format, n, k, self.wiring.panel)
-        words = param(slot, DType.U32, (size,), f"weight{known}")
+        words = self._words(weight)
         j, i = loop("j_weight", n), loop("k_weight", k)
         return stage(decode_panel(weight.format, words, (n, k), self.wiring.panel, j, i), j, i)
+
+    def _words(self, weight: Weight) -> UOp:
+        """The baked words of a matrix."""
+        known = sum(slot.kind == "weight" for slot in self.slots)
+        size = panel_words(weight.format, weight.shape[0], weight.shape[1], self.wiring.panel)
+        return param(self._slot("weight", known), DType.U32, (size,), f"weight{known}")
 
     def _state(self, state: int) -> Room:
         record = self.tir.states[state]
@@ -184,13 +200,20 @@ class _Program:
     def _store(self, edge: int, value: UOp) -> None:
         known = sum(slot.kind == "out" for slot in self.slots)
         storage = self._array("out", known, edge, self.tir.edges[edge].rows)
-        names = _AXES[len(value.shape)]
+        names = _AXES[len(value.shape)] if value.dtype is not DType.U32 else ("group", "word")
         self.effects.append(self.lowering.write(storage, value, names, base=self.row * self.wiring.columns[edge]))
 
     def _write_state(self, use: Use, loops: tuple[UOp, ...], place: UOp, value: UOp) -> None:
         own = tuple(self.lowering.loop(name, r.src[0]) for name, r in zip(("h", "d"), loops, strict=True))
         target = index(use.states[0].words, self.lowering.at(stage(place, *loops), *own))
         self.effects.append(end(store(target, self.lowering.at(stage(value, *loops), *own)), *own))
+
+    def _reads_again(self, node: Node) -> bool:
+        """Whether the node reads an element of its input more than once, and each costs more than to keep it."""
+        if node.op == "act_quant":
+            makers = (other for other in self.tir.nodes if node.inputs[0] in other.outputs)
+            return any(other.op == "rms_norm" for other in makers)
+        return node.op == "rope"
 
     def _keep(self, edge: int) -> None:
         """The row of `edge` goes to local storage: what follows reads an element more than once."""

@@ -6,6 +6,7 @@ start with p_.
 """
 
 from circuit.load.families import Point, value
+from circuit.lower.code_schedules import act_quant, group_lanes, panel_codes
 from circuit.uop.node import Op, UOp, range_size, toposort
 from circuit.uop.schedule import (
     Block,
@@ -35,7 +36,9 @@ def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Sch
         case "gather" | "kv_write":
             return (Thread(range="row"),)
         case "row_norm":
-            return (*_lanes(names, ("out", "d"), value(point, "lanes")), Thread(range="row"))
+            groups = group_lanes(value(point, "lanes")) if "group" in names else ()
+            kept = ("out", "d", "d_kept")
+            return (*_lanes(names, kept, value(point, "lanes")), *groups, Thread(range="row"))
         case "elementwise":
             return (
                 *_lanes(names, ("out",), value(point, "lanes")),
@@ -44,6 +47,10 @@ def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Sch
             )
         case "panel_linear":
             return _panel_linear(point, effects, unit)
+        case "act_quant":
+            return act_quant(point)
+        case "panel_codes":
+            return panel_codes(point, effects, _size(effects, "out"), unit)
         case "rope_write":
             return (*_lanes(names, ("d_kept", "turn"), value(point, "lanes")), Thread(range="row"))
         case "rope":

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from circuit.formats import FORMATS
 from circuit.lower.cases import Case
 from circuit.lower.ir import Group, Slot
+from circuit.lower.realize import FORMATS as FORMATS_OF_EDGES
 from circuit.lower.realize import Definition, Wiring, define
 from circuit.sigma.attention import page_words, pages_of
-from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, Weight
+from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, Weight, row_words
 from circuit.uop.node import DType
 from circuit.uop.prove import Dag, Scalar
 from circuit.uop.text import digest
@@ -55,9 +56,9 @@ def chain(case: Case) -> Side:
 def wiring(case: Case, group: Group, panel: int, rows_hi: int) -> Wiring:
     """Which edges the group stores, and how its buffers are laid out."""
     tir, stored = case.tir, stored_edges(case, group)
-    columns = {edge: record.dim for edge, record in enumerate(tir.edges)}
+    columns = {edge: row_words(record) for edge, record in enumerate(tir.edges)}
     if group.derived:
-        columns |= dict.fromkeys(stored, sum(tir.edges[edge].dim for edge in stored))
+        columns |= dict.fromkeys(stored, sum(row_words(tir.edges[edge]) for edge in stored))
     return Wiring(stored=frozenset(stored), columns=columns, rows_hi=rows_hi, panel=panel)
 
 
@@ -94,7 +95,10 @@ def computed(dag: Dag, case: Case, side: Side) -> Memory:
     """What the side leaves behind; all that it is given is leaves."""
     tir = case.tir
     memory = Memory(
-        edges={e: dag.leaves(edge.name, case.rows * edge.dim) for e, edge in enumerate(tir.edges)},
+        edges={
+            e: dag.leaves(edge.name, case.rows * row_words(edge), FORMATS_OF_EDGES[edge.format])
+            for e, edge in enumerate(tir.edges)
+        },
         states={
             s: dag.leaves(state.name, PAGES * page_words(state.heads, state.head_dim))
             for s, state in enumerate(tir.states)
@@ -142,7 +146,7 @@ def _share(case: Case, memory: Memory, stored: tuple[int, ...], shared: list[Sca
     """The columns of the one buffer of a horizontal fusion, back to its edges."""
     width, first = len(shared) // case.rows, 0
     for edge in stored:
-        dim = case.tir.edges[edge].dim
+        dim = row_words(case.tir.edges[edge])
         for row in range(case.rows):
             memory.edges[edge][row * dim : row * dim + dim] = shared[row * width + first : row * width + first + dim]
         first += dim

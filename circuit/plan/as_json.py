@@ -25,6 +25,7 @@ def plan_object(plan: Plan) -> dict[str, Json]:
         "rows": list(plan.rows),
         "context": plan.context,
         "policy": dict(plan.policy),
+        "notes": list(plan.notes),
         "arena_bytes": plan.arena_bytes,
         "kernels": [
             {"name": kernel.name, "family": kernel.family, "point": kernel.point, "digest": kernel_digest(kernel)}

@@ -26,6 +26,7 @@ from circuit.plan.digest import (
 from circuit.plan.ir import Buffer, BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.plan.kernels import Kernels, Realize, point_of
 from circuit.plan.wires import Ends, Wires, wires_of
+from circuit.tir.activations import activation_notes
 from circuit.tir.ir import Tir, Weight
 
 
@@ -75,6 +76,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         rows=request.rows,
         context=tir.context,
         policy=request.policy.entries,
+        notes=activation_notes(tir, request.policy),
         buffers=buffers,
         arena_bytes=arena_bytes,
         weights=draft.weights(),

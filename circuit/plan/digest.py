@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 from circuit.load.hardware import HardwareClass
 from circuit.load.policy import Policy
 from circuit.lower.ir import Group, Kernel
-from circuit.lower.meaning import meaning_of
+from circuit.lower.meaning import meaning_of, reads_codes
 from circuit.tir.ir import Concat, Key, Node, Quantized, Recipe, Tir, Unpermute, Value, quantized_keys
 from circuit.uop.text import digest as program_digest
 
@@ -144,5 +144,6 @@ def _kind(tir: Tir, node: Node) -> Hashable:
         node.params,
         tuple((tir.edges[e].dim, tir.edges[e].format, tir.edges[e].rows) for e in (*node.inputs, *node.outputs)),
         tuple(tir.weights[w].shape for w in node.weights),
+        tuple(tir.weights[w].format for w in node.weights[:1]) if reads_codes(tir, node) else (),
         tuple((tir.states[s].heads, tir.states[s].head_dim, tir.states[s].format) for s in node.states),
     )

@@ -83,8 +83,9 @@ class Axis:
 class Plan:
     """The realized lowering of one instance on one class, for one mode and a range of rows.
 
-    `rows` is inclusive. `policy` and `parts` are sorted by name. `digest` hashes the parts except `bytes`. `weights`
-    are those that launches read, in the order they first read them, after horizontal fusion: the manifest's order.
+    `rows` is inclusive. `policy` and `parts` are sorted by name; `notes` say what the policy came to here. `digest`
+    hashes the parts except `bytes`. `weights` are those that launches read, in the order they first read them, after
+    horizontal fusion: the manifest's order.
     """
 
     arch: str
@@ -94,6 +95,7 @@ class Plan:
     rows: tuple[int, int]
     context: int
     policy: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     arena_bytes: int
     weights: tuple[Weight, ...]

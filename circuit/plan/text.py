@@ -34,6 +34,8 @@ def _head(plan: Plan) -> Iterator[str]:
     yield f"plan of {plan.arch} on class {plan.hardware_class}: {plan.mode}, rows {lo}-{hi}, context {plan.context}"
     yield f"digest {plan.digest}"
     yield f"policy {' '.join(f'{key}={value}' for key, value in plan.policy)}"
+    for note in plan.notes:
+        yield from wrap(note, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     for name, value in plan.parts:
         yield f"part {name:<10} {value}"
     counts = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from circuit.lower.graph import Graph
 from circuit.lower.ir import Group
 from circuit.plan.ir import BufferAt
-from circuit.tir.ir import Tir
+from circuit.tir.ir import Tir, row_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +45,17 @@ def wires_of(tir: Tir, graph: Graph, groups: tuple[Group, ...]) -> Wires:
         if edge in graph.outputs or not set(group.nodes).issuperset(graph.readers[edge])
     )
     home: dict[int, BufferAt] = {}
-    columns = {place: edge.dim for place, edge in enumerate(tir.edges)}
+    columns = {place: row_words(edge) for place, edge in enumerate(tir.edges)}
     buffers: list[tuple[str, tuple[int, ...]]] = []
     ends = tuple(_ends(tir, group, stored) for group in groups)
     for group, end in zip(groups, ends, strict=True):
         together = (end.writes,) if group.derived else tuple((edge,) for edge in end.writes)
         for edges in together:
-            column, width = 0, sum(tir.edges[edge].dim for edge in edges)
+            column, width = 0, sum(row_words(tir.edges[edge]) for edge in edges)
             for edge in edges:
                 home[edge] = BufferAt(buffer=len(buffers), column=column)
                 columns[edge] = width
-                column += tir.edges[edge].dim
+                column += row_words(tir.edges[edge])
             buffers.append((_joined([tir.edges[edge].name for edge in edges]), edges))
     return Wires(ends=ends, stored=stored, home=home, columns=columns, buffers=tuple(buffers))
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from circuit.render.blocks import Block, Nest, Want, axis_of
 from circuit.render.direct import Direct, direct
+from circuit.render.dots import Quad, Writer, quads, same_codes, write_dots
+from circuit.render.effects import first_thread_only, holds_loop, parts_of
 from circuit.render.expr import c_type, expression, iota, literal, memory_type, spread, step
 from circuit.render.lanes import Piece, pieces, storage
 from circuit.render.places import Place, place
@@ -22,13 +24,11 @@ from circuit.uop.node import (
     Loop,
     Op,
     Param,
-    Space,
     Storage,
     UOp,
     bound_ranges,
     const,
     range_size,
-    toposort,
 )
 from circuit.uop.scalar import identity, is_alu
 
@@ -44,6 +44,7 @@ class Body:
         self._copies = Copies()
         self._lane: UOp | None = None
         self._directs: dict[tuple[UOp, int], Direct | None] = {}
+        self._dot_products: dict[UOp, tuple[Quad, ...] | None] = {}
         self._variables: dict[UOp, str] = {}
         self._storage: dict[UOp, str] = {}  # ALLOCs and tables, with their declarations
         self._tables: dict[Values, str] = {}  # tables in vectors, with theirs
@@ -68,7 +69,7 @@ class Body:
                 for part in node.src:
                     self._effect(part)
                 home.lines.append("met_barrier(team);")
-            case Op.END | Op.STORE if _first_thread_only(node):
+            case Op.END | Op.STORE if first_thread_only(node):
                 with self._nest.inside(home, "if (tid == 0)", None) as guard:
                     self._loops(node, guard)
             case Op.END | Op.STORE:
@@ -105,7 +106,7 @@ class Body:
         return f"for (i32 {name} = 0; {name} < {size}; {name}++)"
 
     def _stores(self, block: Block, effect: UOp, unrolled: Values) -> None:
-        for copy in unroll(_parts(effect), unrolled, self._copies):
+        for copy in unroll(parts_of(effect), unrolled, self._copies):
             for other in copy:
                 if other.op is not Op.STORE:
                     self._effect(other)
@@ -250,19 +251,26 @@ class Body:
     # Memory
 
     def _load(self, node: UOp, piece: Piece | None, width: int) -> str:
+        """A value of storage; what follows a piece of words is asked for ahead of its time."""
+        text, at = self._loaded(node, piece, width)
+        if at is not None and node.dtype is DType.U32 and piece is not None and piece.start % 16 == 0:
+            self._nest.home(node).lines.append(f"MET_AHEAD({at});")
+        return text
+
+    def _loaded(self, node: UOp, piece: Piece | None, width: int) -> tuple[str, str | None]:
+        """A value of storage, and its address where a vector is read from what the kernel is given."""
         base, _ = storage(node.src[0])
         pointer, where = self._pointer(base), self._place(node.src[0].src[1], piece)
+        at = None
         if width > 1 and where.step == 1:
             at = self._at(pointer, where)
             text = f"*(const {memory_type(node.dtype, width)} *){at}"
-            if node.dtype is DType.U32 and base.op is Op.PARAM and piece is not None and piece.start % 16 == 0:
-                self._nest.home(node).lines.append(f"MET_AHEAD({at});")
         else:
             elements = self._elements(pointer, where, piece)
             text = elements[0] if width == 1 else f"({c_type(node.dtype, width)}){{{', '.join(elements)}}}"
-        if node.dtype is not DType.BOOL:
-            return text
-        return f"{text} != 0" if width == 1 else f"(i32x{width})({text} != 0)"
+        if node.dtype is DType.BOOL:
+            text = f"{text} != 0" if width == 1 else f"(i32x{width})({text} != 0)"
+        return text, at if base.op is Op.PARAM else None
 
     def _place(self, index: UOp, piece: Piece | None) -> Place:
         return place(index, self._lane if self._in_lanes(index) else None, piece, self._nest.depth)
@@ -307,6 +315,8 @@ class Body:
         assert node.arg.order == "fold", f"expand_orders has not seen {node.arg}"
         home, ranges = self._nest.home(node), bound_ranges(node)
         group = [n for n in self._copies.of(node) if self._nest.home(n) is home and bound_ranges(n) == ranges]
+        if self._dots(home, node, group):
+            return
         totals: list[tuple[int, Piece | None, str]] = []
         start = const(node.dtype, identity(node.arg.op, node.dtype))
         for which, copy in enumerate(group):
@@ -314,13 +324,41 @@ class Body:
                 width, name = piece.width if piece is not None else 1, self._nest.name("a")
                 home.lines.append(f"{c_type(node.dtype, width)} {name} = {literal(start, width)};")
                 totals.append((which, piece, name))
-        parked = [name for _, piece, name in totals if piece is not None and _holds_loop(node)]
+        parked = [name for _, piece, name in totals if piece is not None and holds_loop(node)]
         home.lines += [f"MET_PARK({name});" for name in parked]
         n = len(node.src) - len(ranges)
         values = tuple(s for copy in group for s in copy.src[:n])
         self._fold(home, node.arg.op, ranges, values, totals, parked)
         for which, piece, name in totals:
             home.known[group[which], piece] = name
+
+    def _dots(self, home: Block, node: UOp, group: list[UOp]) -> bool:
+        """A fold that is sums of products of bytes, with those of its copies that have the same codes; whether it is.
+
+        What is made of a word of codes is made once for all of them.
+        """
+        first = self._quads(node)
+        if first is None:
+            return False
+        found = {copy: self._quads(copy) for copy in group}
+        alike = {copy: own for copy, own in found.items() if own is not None and same_codes(own, first)}
+        pieces = self._pieces() if self._in_lanes(node) else (None,)
+        load = (
+            self._load if len(alike) == 1 else lambda *of: self._loaded(*of)[0]
+        )  # rows share what the first one reads
+        home.known |= write_dots(alike, pieces, Writer(home.lines.append, self._nest.name, load, self._operand))
+        return True
+
+    def _quads(self, node: UOp) -> tuple[Quad, ...] | None:
+        """What a fold is as products of bytes, if it is: its loop is written out, and codes and fold share lanes."""
+        if node not in self._dot_products:
+            ranges, found = bound_ranges(node), None
+            if node.arg == Fold("mulacc", 0, "fold") and [axis_of(r) for r in ranges] == [Axis.UPCAST]:
+                found = quads([(copy[0], copy[1]) for copy in unroll(node.src[:2], ranges, self._copies)])
+            words = (word for quad in found or () for word in quad.words)
+            same = all(self._in_lanes(word) == self._in_lanes(node) for word in words)
+            self._dot_products[node] = found if same else None
+        return self._dot_products[node]
 
     def _fold(
         self,
@@ -345,34 +383,3 @@ class Body:
             return
         with self._nest.inside(block, self._head(ranges[0]), ranges[0]) as inner:
             self._fold(inner, op, ranges[1:], values, totals, parked)
-
-
-def _parts(effect: UOp) -> Values:
-    """The effects of a group, flat."""
-    return tuple(p for s in effect.src for p in _parts(s)) if effect.op is Op.STACK else (effect,)
-
-
-def _holds_loop(node: UOp) -> bool:
-    """Whether a fold runs inside the loop of a fold."""
-    ranges = frozenset(bound_ranges(node))
-    return any(n.op is Op.REDUCE and not ranges.isdisjoint(n.ranges) for n in toposort(*node.src) if n is not node)
-
-
-def _first_thread_only(node: UOp) -> bool:
-    """Whether an effect stores what all threads see and is not split over them."""
-    stores: list[UOp] = []
-    threads = any(axis_of(r) is Axis.THREAD for r in node.ranges)
-    pending = [node]
-    while pending:
-        effect = pending.pop()
-        match effect.op:
-            case Op.STORE:
-                stores.append(effect)
-            case Op.END:
-                threads = threads or any(axis_of(r) is Axis.THREAD for r in effect.src[1:])
-                pending.append(effect.src[0])
-            case Op.STACK:
-                pending.extend(effect.src)
-    shared = [s.src[0].space is Space.GLOBAL for s in stores]
-    assert threads or all(shared) or not any(shared), "one loop stores to shared and to local storage, unthreaded"
-    return all(shared) and not threads

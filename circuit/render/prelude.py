@@ -7,6 +7,7 @@ vectors of them need the alignment of one element only.
 """
 
 from circuit.render.lanes import widths
+from circuit.render.prelude_dots import prelude_dots
 
 _SCALAR = """\
 typedef float f32;
@@ -253,4 +254,4 @@ def prelude(lanes: int) -> str:
             text = text.replace(name, code)
         parts += [text.replace("@R", "x" if width < 16 else "v").replace("@W", str(width))]
         parts += {4: [_HALVES.replace("@W", "4")], 8: [_HALF8], 16: [_HALF16, _PICK16]}[width]
-    return "".join(parts)
+    return "".join([*parts, *(prelude_dots(width) for width in (1, *sorted(widths(lanes))))])

@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
-from circuit.load.policy import Policy
+from circuit.load.policy import Policy, policy_value
 from circuit.load.rules import Rule
 from circuit.lower.facts import facts_of, misfits, shown
 from circuit.lower.fuse import fuse
@@ -27,7 +27,8 @@ from circuit.lower.match import (
 )
 from circuit.plan.kernels import against_point, point_of
 from circuit.text import listed
-from circuit.tir.ir import Tir
+from circuit.tir.activations import why_not_coded
+from circuit.tir.ir import Node, Tir
 
 NEAR = 12
 """The most names that an unknown node is answered with."""
@@ -59,7 +60,8 @@ class PointVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """The answer for one node in one plan. `facts` are what rules may ask of it. `others` have no such op at all."""
+    """The answer for one node in one plan. `facts` are what rules may ask of it. `others` have no such op at all.
+    `notes` say what the policy did before rules were asked."""
 
     node: str
     op: str
@@ -70,6 +72,7 @@ class Why:
     verdicts: tuple[Verdict, ...]
     others: tuple[str, ...]
     points: tuple[PointVerdict, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +111,17 @@ def why(tir: Tir, name: str, asked: Asked) -> Why:
         verdicts=tuple(_verdict(matcher, rule, place, asked, attempts.get(rule.id, [])) for rule in own),
         others=tuple(rule.id for rule in asked.rules if rule not in own),
         points=tuple(_point(point, chosen, asked) for point in family.points),
+        notes=_notes(tir, node, asked.policy),
     )
+
+
+def _notes(tir: Tir, node: Node, policy: Policy) -> tuple[str, ...]:
+    """Whether a projection reads integers, and why not."""
+    if node.op != "linear" or policy_value(policy, "activations") == "f32":
+        return ()
+    reads, against = tir.edges[node.inputs[0]].format, why_not_coded(tir, node)
+    what = f"policy activations = {policy_value(policy, 'activations')}: it reads {reads} rows"
+    return (f"{what}: {against}" if reads == "f32" and against is not None else what,)
 
 
 def place_of(tir: Tir, name: str) -> int:

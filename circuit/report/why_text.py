@@ -26,6 +26,7 @@ def _block(same: list[Why]) -> list[str]:
     why = same[0]
     plans = "; ".join(f"{each.mode}, rows {each.rows[0]}-{each.rows[1]}" for each in same)
     lines = [f"{why.node} ({why.op}) in {plans}", *_wrapped(f"facts: {', '.join(why.facts)}", "  ")]
+    lines += [line for note in why.notes for line in _wrapped(note, "  ")]
     taking = [verdict for verdict in why.verdicts if verdict.outcome == "took it"]
     refused = [verdict for verdict in why.verdicts if verdict.outcome == "refused"]
     lines += ["the rule that took it:"]

@@ -1,5 +1,6 @@
 """Sigma, the closed signature: every op that a circuit may use, in the order a model meets them."""
 
+from circuit.sigma.act_quant import ACT_QUANT
 from circuit.sigma.attention import ATTENTION, KV_WRITE
 from circuit.sigma.choose import ARGMAX, SAMPLE
 from circuit.sigma.linear import LINEAR
@@ -12,6 +13,7 @@ from circuit.sigma.tokens import EMBED, INDEX_SELECT
 SIGMA: tuple[OpKind, ...] = (
     EMBED,
     RMS_NORM,
+    ACT_QUANT,
     LINEAR,
     ROPE,
     KV_WRITE,

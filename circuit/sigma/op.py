@@ -23,12 +23,25 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Coded:
+    """A projection's weight as integers: its values are (codes - zero) * scales [+ minima].
+
+    codes: [outputs, inputs] i32; scales, minima: [outputs, inputs / 32] f32.
+    """
+
+    codes: UOp
+    scales: UOp
+    minima: UOp | None
+    zero: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """What a definition is given.
 
     `row` is the RANGE of the row; `inputs` have shape [dim], f32 (token ids: i32); `weights` are f32, in the op's
-    order: [out, in] or [dim]; `step` are the step's arrays by name (tokens, positions, ...), [rows] or as their
-    definition says.
+    order: [out, in] or [dim]; a projection's matrix is `coded` instead where its input is a row of integers. `step` are
+    the step's arrays by name (tokens, positions, ...), [rows] or as their definition says.
     """
 
     row: UOp
@@ -38,6 +51,7 @@ class Use:
     step: Mapping[str, UOp]
     params: Mapping[str, Value]
     context: int
+    coded: Coded | None = None
 
     def count(self, name: str) -> int:
         """An integer parameter."""

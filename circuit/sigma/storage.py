@@ -43,19 +43,19 @@ mantissa (no infinities), i4 is (code-zero)*scale.
 """
 
 from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
+from circuit.sigma.storage_coded import CODED_FORMATS, panel_words_at, parts_of, value_of
 from circuit.sigma.storage_codes import (
     byte,
     decode_f8_e4m3,
     decode_f16,
     field,
-    fifth_bit,
     half,
     looked_up,
     nibble,
     odd,
     signed_byte,
 )
-from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
+from circuit.uop.build import bitcast, cast, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
 _OFTEN = ("f32", "bf16", "f16", "q4_1")
@@ -76,13 +76,9 @@ def unit_inputs(format: str) -> int:
 
 def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j: UOp, k: UOp) -> UOp:
     """The f32 value of input k of output j. words: [panel_words] u32 array; j, k: i32 of any bounds inside `shape`."""
-    unit, unit_words = FORMATS[format].unit, FORMATS[format].unit_words
-    units = -(-shape[1] // unit)
-    base = (j // panel * units + k // unit) * (unit_words * panel) + j % panel
-
-    def word(place: UOp | int) -> UOp:
-        return index(words, base + place * panel)
-
+    unit, word = FORMATS[format].unit, panel_words_at(format, words, shape, panel, j, k)
+    if format in CODED_FORMATS:
+        return value_of(format, parts_of(format, word, k))
     match format:
         case "f32":
             return bitcast(word(0), DType.F32)
@@ -90,35 +86,15 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
             return bitcast(where(odd(k), word(0) - word(0) % 65536, shl(word(0), 16)), DType.F32)
         case "f16":
             return decode_f16(half(word(0), k))
-        case "q8_0":
-            return _f32(signed_byte(word(k % 64 // 4 + 1), k % 4)) * decode_f16(half(word(0), k // 32))
-        case "q4_0":
-            return _f32(_i32(nibble(word(k % 64 // 8 + 1), k)) - 8) * decode_f16(half(word(0), k // 32))
         case "iq4_nl":
             code = nibble(word(k % 64 // 8 + 1), k)
             return _f32(looked_up(code, IQ4_NL_VALUES)) * decode_f16(half(word(0), k // 32))
         case "mxfp4":
             code = nibble(word(k % 128 // 8 + 1), k)
             return _f32(looked_up(code, MXFP4_VALUES)) * _half_of_e8m0(byte(word(0), k // 32 % 4))
-        case "q4_1":
-            return mulacc(_f32(nibble(word(k % 32 // 8 + 1), k)), _low(word(0)), _high(word(0)))
-        case "q5_0":
-            at = k % 64 // 32 * 5 + 1
-            code = _five_bits(word(at + k % 32 // 8 + 1), word(at), k)
-            return _f32(_i32(code) - 16) * decode_f16(half(word(0), k // 32))
-        case "q5_1":
-            code = _five_bits(word(k % 32 // 8 + 2), word(1), k)
-            return mulacc(_f32(code), _low(word(0)), _high(word(0)))
         case "q2_k":
             code, scales = field(word(k % 256 // 16 + 5), k % 16, 2), byte(word(k % 256 // 64 + 1), k // 16 % 4)
             return _affine(word(0), code, scales % 16, scales // 16)
-        case "q4_k":
-            code, scales = nibble(word(k % 256 // 8 + 5), k), half(word(k % 256 // 64 + 1), k // 32)
-            return _affine(word(0), code, scales % 256, scales // 256)
-        case "q5_k":
-            at = k % 256 // 32 * 5 + 5
-            code, scales = _five_bits(word(at + k % 32 // 8 + 1), word(at), k), half(word(k % 256 // 64 + 1), k // 32)
-            return _affine(word(0), code, scales % 256, scales // 256)
         case "q3_k":
             at = k % 256 // 32 * 3 + 5
             code = field(word(at + k % 32 // 16), k % 16, 2) + field(word(at + 2), k % 32, 1) * 4
@@ -134,10 +110,6 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
             short = bitcast(shl(word(0), 16), DType.F32)
             return _f32(code) * (_low(word(0)) if format.startswith("i4_f16") else short)
     raise AssertionError(f"no panel layout for format {format}")
-
-
-def _five_bits(nibbles: UOp, bits: UOp, k: UOp) -> UOp:
-    return nibble(nibbles, k) + fifth_bit(bits, k) * 16
 
 
 def _symmetric(head: UOp, scale: UOp, code: UOp) -> UOp:

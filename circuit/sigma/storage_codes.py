@@ -1,9 +1,14 @@
 """Values inside u32 words as UOps: f16, e4m3, signed bytes, fields of a few bits, codes of a table."""
 
+from collections.abc import Callable
+
 from circuit.uop.build import bitcast, cast, equal, f32, logical_not, shl, shr, u32, where
 from circuit.uop.node import DType, UOp
 
-GROUP = 8
+Words = Callable[[UOp | int], UOp]
+"""The words of a unit of a panel, by place."""
+
+FIELDS = 8
 """Fields that a kernel unrolls: what depends on the group of a field only is computed once for the group."""
 
 
@@ -44,9 +49,9 @@ def odd(place: UOp) -> UOp:
 
 def field(word: UOp, place: UOp, width: int) -> UOp:
     """The `width` bits of a u32 at `place`, counted in fields from the lowest one on: 0 <= place < 32 / width."""
-    group, inner = place // GROUP, place % GROUP
-    own = shl(word, cast(group * (-GROUP * width) + (32 - GROUP * width), DType.U32)) if GROUP * width < 32 else word
-    return shr(shl(own, cast(inner * -width + (GROUP - 1) * width, DType.U32)), 32 - width)
+    group, inner = place // FIELDS, place % FIELDS
+    own = shl(word, cast(group * (-FIELDS * width) + (32 - FIELDS * width), DType.U32)) if FIELDS * width < 32 else word
+    return shr(shl(own, cast(inner * -width + (FIELDS - 1) * width, DType.U32)), 32 - width)
 
 
 def nibble(word: UOp, k: UOp) -> UOp:

@@ -6,6 +6,8 @@ An input is a number: nodes name edges, weights and states by their place in the
 from dataclasses import dataclass
 from typing import Literal
 
+from circuit.formats import edge_words
+
 Value = bool | int | float | str | tuple[float, ...]
 """A node's parameter. Rope frequencies are a tuple of floats, each exactly a float32."""
 
@@ -76,6 +78,11 @@ class Edge:
     rows: str
     dim: int
     format: str
+
+
+def row_words(edge: Edge) -> int:
+    """Elements of 4 bytes that a row of the edge takes."""
+    return edge_words(edge.format, edge.dim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from circuit.errors import PlanError, Problem
-from circuit.formats import FORMATS
+from circuit.formats import EDGE_FORMATS, FORMATS, GROUP, INT8_G32
 from circuit.load.ops import OPS, SECTIONS, STATE_KINDS
 from circuit.text import listed
 from circuit.tir.ir import Edge, Node, State, Tir, Value, Weight
@@ -39,7 +39,7 @@ def _problems(tir: Tir) -> Iterator[str]:
     for node in tir.nodes:
         yield from (f"{node.id}: {message}" for message in _node(tir, node))
     for edge in tir.edges:
-        if edge.rows not in ("n", "m") or edge.dim < 1 or edge.format not in FORMATS:
+        if edge.rows not in ("n", "m") or edge.dim < 1 or edge.format not in EDGE_FORMATS:
             yield f"edge {edge.name}: {edge.rows} x {edge.dim} in {edge.format} is no edge type"
     for state in tir.states:
         if state.kind not in STATE_KINDS or state.format not in FORMATS:
@@ -146,6 +146,11 @@ def _shapes(
                 yield f"{first.dim} values are not {heads} heads"
             else:
                 yield from want("weight", shapes, ((first.dim // heads,),))
+        case "act_quant":
+            yield from want("output", (outputs[0].dim, outputs[0].format), (first.dim, params["format"]))
+            yield from want("format", params["format"], INT8_G32)
+            if first.dim % GROUP:
+                yield f"{first.dim} values are not whole groups of {GROUP}"
         case "linear":
             bias = ((outputs[0].dim,),) if params["bias"] else ()
             yield from want("weight", shapes, ((outputs[0].dim, first.dim), *bias))

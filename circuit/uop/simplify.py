@@ -24,7 +24,9 @@ def simplify_all(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
     new: dict[UOp, UOp] = {}
     binders: dict[UOp, UOp] = {}  # a RANGE as the thing that END, REDUCE, STAGE and AFTER name
     for node in toposort(*roots):
-        if node.op is Op.RANGE:
+        if node in _SIMPLE:
+            new[node] = node
+        elif node.op is Op.RANGE:
             binders[node] = UOp(Op.RANGE, (new[node.src[0]],), node.arg)
             new[node] = _make(forms, Op.RANGE, binders[node].src, node.arg)
         else:
@@ -32,9 +34,11 @@ def simplify_all(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
             first = len(node.src) - len(named)
             src = (*(new[s] for s in node.src[:first]), *(binders.get(s) or new[s] for s in node.src[first:]))
             new[node] = _make(forms, node.op, src, node.arg)
+    _SIMPLE.update(new.values())
     return tuple(new[root] for root in roots)
 
 
+_SIMPLE: set[UOp] = set()
 _NAMING = frozenset((Op.END, Op.REDUCE, Op.STAGE, Op.AFTER))
 
 

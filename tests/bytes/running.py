@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from circuit.emit.runtime import MAIN
 from circuit_exec.cache import Cache, user_cache
+from circuit_exec.checkpoint.decode import decode
 from circuit_exec.cpu import Rows
 from circuit_exec.fetch import find_model
 from circuit_exec.logits import all_logits
 from circuit_exec.model import Model, Which, load_model
 from tests import models
+from tests.checkpoint.blocks import HEAD, random_blocks
+from tests.checkpoint.files import GGML
 
 Logits = NDArray[np.float32]
 Tables = NDArray[np.int32]
@@ -34,6 +37,35 @@ SIZES: dict[str, models.Json] = {
 }
 
 
+CODES = "codes"
+"""A model of block formats under the policy of integer activations."""
+CODES_CONFIG = models.tiny_config("llama", hidden_size=320, intermediate_size=544, num_attention_heads=4)
+"""A row is a chunk of 256 columns and a tail of two groups, or two chunks and a tail of one."""
+CODES_OF = {
+    "token_embd.weight": "q8_0",
+    "output.weight": "q4_1",
+    "blk.0.attn_q.weight": "q4_0",
+    "blk.0.attn_k.weight": "q4_0",
+    "blk.0.attn_v.weight": "q4_0",
+    "blk.0.attn_output.weight": "q8_0",
+    "blk.0.ffn_gate.weight": "q4_1",
+    "blk.0.ffn_up.weight": "q4_1",
+    "blk.0.ffn_down.weight": "q4_0",
+    "blk.1.attn_q.weight": "q5_0",
+    "blk.1.attn_k.weight": "q8_0",
+    "blk.1.attn_v.weight": "q8_0",
+    "blk.1.attn_output.weight": "q5_1",
+    "blk.1.ffn_gate.weight": "q5_0",
+    "blk.1.ffn_up.weight": "iq4_nl",
+    "blk.1.ffn_down.weight": "q8_0",
+}
+
+
+def policy_of(name: str) -> tuple[str, ...]:
+    """The policy that a model runs under."""
+    return ("activations=int8/g32",) if name == CODES else ()
+
+
 class Running:
     """Models by name in one folder, which holds their checkpoints and `cache`, the cache of a user with this home."""
 
@@ -49,6 +81,9 @@ class Running:
             if found is None:
                 pytest.skip("the demo model is not in the cache: met fetch smollm2")
             return found
+        if name == CODES:
+            at = self.folder / "codes.gguf"
+            return at if at.exists() else models.write_gguf(at, CODES_CONFIG, blocks=stored_blocks(CODES_OF))
         at = self.folder / f"{name}_{dtype}"
         if not at.exists():
             models.write_checkpoint(at, models.tiny_config(name, **SIZES), dtype=dtype)
@@ -58,11 +93,17 @@ class Running:
         """The model, loaded once."""
         key = (name, n_threads, rules, dtype)
         if key not in self._loaded:
-            self._loaded[key] = self.fresh(self.path(name, dtype), n_threads, rules)
+            self._loaded[key] = self.fresh(self.path(name, dtype), n_threads, rules, policy=policy_of(name))
         return self._loaded[key]
 
     def fresh(
-        self, path: Path, n_threads: int = 2, rules: Which = "all", hardware: str | None = None, exact: bool = False
+        self,
+        path: Path,
+        n_threads: int = 2,
+        rules: Which = "all",
+        hardware: str | None = None,
+        exact: bool = False,
+        policy: tuple[str, ...] = (),
     ) -> Model:
         """The checkpoint at `path`, loaded anew; the caller closes it.
 
@@ -76,12 +117,30 @@ class Running:
         )
         with kept:
             quiet = (lambda what, part: None, N_SEQUENCES, hardware)
-            return load_model(str(path), self.cache, n_threads, rules, (), *quiet)
+            return load_model(str(path), self.cache, n_threads, rules, policy, *quiet)
 
     def close(self) -> None:
         """Ends all threads."""
         for model in self._loaded.values():
             model.close()
+
+
+def stored_blocks(formats: dict[str, str]) -> dict[str, tuple[int, bytes]]:
+    """Tensors of CODES_CONFIG by name, stored in block formats: random codes, values that keep logits apart."""
+    shapes = {"token_embd": (290, 320), "output": (290, 320), "attn_q": (320, 320), "attn_output": (320, 320)}
+    shapes |= {"ffn_gate": (544, 320), "ffn_up": (544, 320), "ffn_down": (320, 544)}
+    shapes |= dict.fromkeys(("attn_k", "attn_v"), (160, 320))
+    found = {}
+    for name, format in formats.items():
+        n, k = shapes[name.removesuffix(".weight").rpartition(".")[2]]
+        stored = random_blocks(format, n * k // 32, len(name))
+        at, heads = HEAD[format]
+        stored[:, at : at + 2 * heads] = np.array([1.0] * heads, dtype="<f2").view(np.uint8)
+        size = decode(stored.reshape(-1), format).std()
+        scales = np.random.default_rng(1).uniform(0.02, 0.1, (len(stored), heads)) / size
+        stored[:, at : at + 2 * heads] = scales.astype("<f2").view(np.uint8).reshape(len(stored), -1)
+        found[name] = (GGML[format], stored.tobytes())
+    return found
 
 
 def tokens(model: Model, seed: int, n: int = N_TOKENS) -> list[int]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.bytes.running import (
+    CODES,
     DEMO,
     N_SEQUENCES,
     N_TOKENS,
@@ -13,6 +14,7 @@ from tests.bytes.running import (
     Running,
     assert_equal_bytes,
     decoded,
+    policy_of,
     prefilled,
     prefilled_on,
     prefilled_together,
@@ -23,7 +25,7 @@ from tests.bytes.running import (
 from tests.cli.harness import met
 from tests.models import MODEL_TYPES
 
-NAMES = [*MODEL_TYPES, pytest.param(DEMO, marks=pytest.mark.slow)]
+NAMES = [*MODEL_TYPES, CODES, pytest.param(DEMO, marks=pytest.mark.slow)]
 every_model = pytest.mark.parametrize("name", NAMES)
 
 
@@ -34,7 +36,7 @@ def test_two_runs_give_equal_bytes(running: Running, name: str) -> None:
     first = prefilled(model, ids, whole(model))
     prefilled(model, tokens(model, 2), whole(model))  # leaves other keys and values on the same pages
     assert_equal_bytes(prefilled(model, ids, whole(model)), first)
-    again = running.fresh(running.path(name))
+    again = running.fresh(running.path(name), policy=policy_of(name))
     found = prefilled(again, ids, whole(again))
     again.close()
     assert_equal_bytes(found, first)
@@ -146,7 +148,16 @@ def test_an_empty_cache_and_another_hash_seed_give_equal_bytes(running: Running,
 def in_a_process(running: Running, name: str, ids: list[int], folder: Path, **environment: str) -> Logits:
     """The logits that `met logits` writes, in a process of its own."""
     (folder / "ids.txt").write_text(" ".join(map(str, ids)), encoding="utf-8")
-    options = ("--tokens", folder / "ids.txt", "--out", folder / "logits.npy", "--threads", "2")
+    policy: list[str | Path] = [word for choice in policy_of(name) for word in ("--policy", choice)]
+    options: tuple[str | Path, ...] = (
+        "--tokens",
+        folder / "ids.txt",
+        "--out",
+        folder / "logits.npy",
+        "--threads",
+        "2",
+        *policy,
+    )
     ran = met("logits", running.path(name).resolve(), *options, home=running.folder, **environment)
     assert ran.code == 0, ran.err
     found: Logits = np.load(folder / "logits.npy")

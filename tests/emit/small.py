@@ -25,6 +25,7 @@ def plan(mode: str) -> Plan:
         rows=(1, ROWS),
         context=CONTEXT,
         policy=(),
+        notes=(),
         buffers=(
             Buffer(name="sums", rows="n", columns=1, offset_bytes=0, n_bytes=64, first=1, last=2),
             Buffer(name="logits", rows="m", columns=COLUMNS, offset_bytes=64, n_bytes=2560, first=2, last=4),

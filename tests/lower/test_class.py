@@ -170,7 +170,7 @@ def test_a_choice_that_says_what_holds_changes_nothing() -> None:
         ("kv", "policy `kv` is not KEY=VALUE", "the keys are: activations, kv, parity"),
         ("kv=f64", "policy kv has no value `f64`", "use one of: f32"),
         ("kv=bf16", "policy kv = bf16 is not implemented yet", "use kv=f32"),
-        ("activations=int8/g32", "policy activations = int8/g32 is not implemented yet", "use activations=f32"),
+        ("activations=int8", "policy activations has no value `int8`", "use one of: f32, int8/g32"),
         ("parity=class", "policy parity = class is not implemented yet", "use parity=portable"),
     ],
 )

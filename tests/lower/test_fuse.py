@@ -103,6 +103,7 @@ def test_a_parameter_that_no_rule_takes_is_refused_with_what_each_rule_has_again
     file = "kernels/cpu/common/FUSIONS.toml"
     assert str(error.value) == (
         "error: l0.mlp.glu and 2 more like it: no rule computes this glu; "
+        f"glu+act_quant ({file}:{lines['glu+act_quant']}): it is no single-op rule, it does not take kind = gelu; "
         f"glu+linear_down+residual_add ({file}:{lines['glu+linear_down+residual_add']}): "
         "it is no single-op rule, it does not take kind = gelu; "
         f"glu+linear_down ({file}:{lines['glu+linear_down']}): it is no single-op rule, it does not take kind = gelu; "

@@ -55,8 +55,8 @@ def test_nothing_is_found_in_the_rules_of_the_project(name: str) -> None:
             "give it a priority over 100, or remove it",
         ),
         (
-            changed("glu+linear_down", when=(("activations", ("int8/g32",)),)),
-            "rule `glu+linear_down` is unreachable: policy activations = int8/g32 is not implemented",
+            changed("glu+linear_down", when=(("parity", ("class",)),)),
+            "rule `glu+linear_down` is unreachable: policy parity = class is not implemented",
             "implement it, or remove the rule",
         ),
         (
@@ -105,6 +105,13 @@ def test_what_no_rule_computes_is_a_hole_by_format_mode_and_rows() -> None:
     ]
     assert len(messages) == 2 * (len(PANEL_FORMATS) - 2)
     assert "no rule computes linear with bias = true with weight = q4_1 in prefill of rows 1-512" in messages
+    coded = rule("linear_codes")
+    accepts = tuple((n, ("q8_0",) if n == "weight" else a) for n, a in coded.pattern[0].accepts)
+    problems = found(changed("linear_codes", pattern=(replace(coded.pattern[0], accepts=accepts),)))
+    message = (
+        "no rule computes linear with bias = false with reads = int8_g32 with weight = q4_0 in decode of rows 1-64"
+    )
+    assert message in [p.message for p in problems]
     problems = found(changed("glu", modes=("prefill",), rows=(9, 100)))
     assert [(p.message, p.fix) for p in problems if "no rule computes" in p.message] == [
         (f"no rule computes glu in {words}", f"add a rule of that single op, or a point, for it ({files})")

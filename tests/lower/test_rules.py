@@ -142,7 +142,7 @@ error: unknown key `rule[0].wyh`
             'family = "elementwise"',
             'family = "pointwise"',
             "there is no family `pointwise`",
-            "use one of: argmax, attention",
+            "use one of: act_quant, argmax, attention",
         ),
         (
             'numerics = "reference"',

@@ -145,6 +145,16 @@ def test_the_text_is_one_that_the_model_can_read(demo: Demo) -> None:
     assert loss < 4.0, f"{loss:.2f} nats a token; chance is {np.log(rows.shape[1]):.2f}"
 
 
+def test_integer_activations_keep_the_likeliest_token_nearly_everywhere(demo: Demo) -> None:
+    model = load_model(str(demo.file), demo.cache, 2, "all", ("activations=int8/g32",), lambda what, part: None)
+    found = all_logits(model.program, model.pages, demo.ids, N_POSITIONS)
+    model.close()
+    far = float(np.linalg.norm(found - demo.expected) / np.linalg.norm(demo.expected))
+    same = float((found.argmax(axis=1) == demo.expected.argmax(axis=1)).mean())
+    assert 1e-4 < far < 0.03, f"the logits differ by {far:.1e} of their size"
+    assert same >= 0.95, f"the likeliest token is the same at {same:.2%} of the positions"
+
+
 def test_the_gguf_and_its_decoded_copy_give_equal_bytes(demo: Demo) -> None:
     found = {}
     for path in (demo.file, demo.copy):

@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from circuit.errors import PlanError
+from circuit.load.policy import with_choices
 from circuit.load.rules import Accepted, Element, Rule
 from circuit.report.why import Asked, Why, why
 from circuit.report.why_text import why_json, why_text
+from circuit.tir.activations import with_activations
 from circuit.tir.ir import Edge, Node, Tir
 from tests.lower.dense import Sizes, dense
 from tests.plan.plans import FAMILIES, POLICY, RULES
@@ -45,6 +47,22 @@ def tir(n_edges: int, outputs: tuple[int, ...], *nodes: Node) -> Tir:
 def asked(*chains: Rule, ops: str = "abx") -> Asked:
     """The rules, and one of priority 1 for each op."""
     return replace(ASKED, rules=(*chains, *(rule(op, 1, element(op)) for op in ops)))
+
+
+def test_a_projection_under_integer_activations_says_what_it_reads_and_why() -> None:
+    policy = with_choices(POLICY, ["activations=int8/g32"])
+    asked_of = replace(ASKED, policy=policy)
+    served = with_activations(dense(Sizes(layers=1, weight_format="q4_1")), policy)
+    said = "policy activations = int8/g32: it reads"
+    answer = why(served, "l0.attn.k", asked_of)
+    assert answer.notes == (f"{said} int8_g32 rows",)
+    assert f"  {said} int8_g32 rows" in why_text((answer,))
+    answer = why(with_activations(dense(Sizes(layers=1)), policy), "l0.attn.k", asked_of)
+    assert answer.notes == (
+        f"{said} f32 rows: a weight stored as bf16 is not codes under one scale for each 32 inputs, "
+        "as q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k are",
+    )
+    assert why(served, "l0.attn.norm", asked_of).notes == why(served, "l0.mlp.glu", ASKED).notes == ()
 
 
 def test_the_rule_that_took_a_node_is_named_with_its_members() -> None:

@@ -1,0 +1,49 @@
+"""How the loops of the families with integer rows run: act_quant, alone or behind what makes its row, and projections.
+
+Ranges are named by the definitions: row, group and word where a row's codes are written; row, out, g (groups of a
+chunk), g.term and g.k where they are read.
+"""
+
+from circuit.formats import GROUP
+from circuit.load.families import Point, value
+from circuit.uop.node import UOp
+from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast, range_names
+
+
+def group_lanes(lanes: int) -> Schedule:
+    """Lanes over groups: the words of a group are written out, and so are the folds over its 32 values."""
+    return (
+        Split(range="group", factor=lanes, inner="group.lane"),
+        Reorder(ranges=("word", "group.lane")),
+        Upcast(range="word"),
+        Upcast(range="group.lane"),
+        Upcast(range="k_largest"),
+        Upcast(range="k_sum"),
+    )
+
+
+def act_quant(point: Point) -> Schedule:
+    """Threads over groups, so that one row is shared out too."""
+    return (*group_lanes(value(point, "lanes")), Reorder(ranges=("group", "row")), Thread(range="group"))
+
+
+def panel_codes(point: Point, effects: tuple[UOp, ...], outputs: int, unit: int) -> Schedule:
+    """Threads over panels of outputs, then rows in tiles, lanes over the outputs; a group's inputs are written out.
+
+    `unit`: inputs of a storage unit of the weight. Where it is two groups, their scales share a word: which half is
+    known where the two are written out.
+    """
+    names, lanes, tile = range_names(effects), min(value(point, "lanes"), outputs), value(point, "row_tile")
+    steps: list[Step] = [
+        Split(range="out", factor=lanes, inner="out.lane"),
+        Reorder(ranges=("out", "row", "out.lane")),
+        Thread(range="out"),
+    ]
+    if tile > 1:
+        steps += [Split(range="row", factor=tile, inner="row.tile"), Upcast(range="row.tile")]
+    steps += [Upcast(range="out.lane")]
+    if unit > GROUP:
+        steps += [Split(range="g", factor=unit // GROUP, inner="g.unit"), Upcast(range="g.unit")]
+    if "g.term" in names:
+        steps += [Upcast(range="g.term")]
+    return (*steps, Upcast(range="g.k"))
