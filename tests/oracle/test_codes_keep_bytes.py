@@ -76,12 +76,14 @@ RARE = tuple(f"{format}_{name}" for format in CODED_FORMATS for name in POINTS i
 @pytest.mark.parametrize("name", [*OFTEN, *(pytest.param(name, marks=pytest.mark.slow) for name in RARE)])
 def test_a_compiled_kernel_gives_the_bytes_of_its_definition(name: str, tmp_path: Path) -> None:
     case, kernel = case_of(name)
-    library = compile_kernels(tmp_path, {name: kernel})
     effects = case.definition.effects
     want = expected(effects, case.buffers, case.scalars)
-    for threads in (1, 2, 3):
-        got = library.run(name, kernel, case.buffers, case.scalars, threads)
-        assert same(got, want, written_slots(effects)), f"{threads} threads"
+    for lanes in (8, 16):
+        (tmp_path / str(lanes)).mkdir()
+        library = compile_kernels(tmp_path / str(lanes), {name: kernel}, lanes=lanes)
+        for threads in (1, 2, 3):
+            got = library.run(name, kernel, case.buffers, case.scalars, threads)
+            assert same(got, want, written_slots(effects)), f"registers of {lanes} lanes, {threads} threads"
 
 
 @pytest.mark.parametrize("format", CODED_FORMATS)
