@@ -2,9 +2,10 @@
 
 A schedule is data, a tuple of steps that name ranges. Every step keeps the order of every fold, so it keeps the bytes:
 loops of an END are independent of each other and may be split, reordered, unrolled and shared out to threads; a REDUCE
-may be split and unrolled, its places stay in ascending order. `apply` first writes out the reduction orders
-(orders.py), so a step may name the ranges that this makes (`k.chunk`, `k`, `k.lane`). A name means every range of that
-name, with or without apostrophes behind it: the copies that splitting and expanding make.
+may be split, unrolled and carried outside of the loops around it, its places stay in ascending order. `apply` first
+writes out the reduction orders (orders.py), so a step may name the ranges that this makes (`k.chunk`, `k`, `k.lane`). A
+name means every range of that name, with or without apostrophes behind it: the copies that splitting and expanding
+make.
 """
 
 from collections.abc import Callable
