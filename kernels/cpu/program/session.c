@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 struct session {
   met_team *team;
@@ -181,21 +184,23 @@ int32_t session_prefill(session *s, const int32_t *tokens, int n, int chunk, con
 
 const float *session_logits(const session *s) { return (const float *)(const void *)(s->arena + s->last->logits); }
 
+/* Bits of cpuid. Source: Intel 64 and IA-32 manual, volume 2, CPUID. */
 void check_processor(void) {
 #if defined(__x86_64__)
-  static const char fix[] = "run it on a processor that has them";
-  __builtin_cpu_init();
-#if defined(__AVX2__) && defined(__FMA__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-    refuse(WRONG_INPUT, fix, "the program is compiled for AVX2 and FMA, and this processor lacks one of them");
-  }
+  static const char fix[] = "run it on a processor that has it";
+  unsigned a, b = 0, c = 0, d, b7 = 0, other;
+  __get_cpuid(1, &a, &b, &c, &d);
+  __get_cpuid_count(7, 0, &a, &b7, &other, &d);
+#if defined(__FMA__)
+  if (!(c >> 12 & 1)) refuse(WRONG_INPUT, fix, "the program is compiled for FMA, which this processor lacks");
+#endif
+#if defined(__AVX2__)
+  if (!(b7 >> 5 & 1)) refuse(WRONG_INPUT, fix, "the program is compiled for AVX2, which this processor lacks");
 #endif
 #if defined(__AVX512F__)
-  if (!__builtin_cpu_supports("avx512f")) {
-    refuse(WRONG_INPUT, fix, "the program is compiled for AVX-512, and this processor lacks it");
-  }
+  if (!(b7 >> 16 & 1)) refuse(WRONG_INPUT, fix, "the program is compiled for AVX-512, which this processor lacks");
 #endif
-  (void)fix;
+  (void)fix, (void)b7, (void)c;
 #endif
 }
 
