@@ -228,7 +228,7 @@ def test_a_damaged_vocabulary_is_refused(emitted: Emitted) -> None:
 
 
 def test_made_up_weights_are_the_same_on_any_threads(home: Home, emitted: Emitted) -> None:
-    """And in a folder that came from a config.json alone."""
+    """In a folder with weights, and in one that came from a config.json alone."""
     (home.folder / "bare").mkdir()
     config = json.loads((home.folder / "model" / "config.json").read_text())
     (home.folder / "bare" / "config.json").write_text(json.dumps(config))
@@ -238,8 +238,10 @@ def test_made_up_weights_are_the_same_on_any_threads(home: Home, emitted: Emitte
     assert not (bare.folder / "weights.bin").exists()
     hashed = ("--ids", "5,6,7,8,9", "--logits-hash")
     found = {bare.run(*hashed, "--threads", n).out for n in "112"}
-    found |= {emitted.run(*hashed, "--fill").out, bare.run(*hashed).out}
     assert len(found) == 1
+    # The model's tensors are bfloat16 by value and stored so, which a config.json cannot tell: other words are made up.
+    stored = {emitted.run(*hashed, "--fill", "--threads", n).out for n in "112"}
+    assert len(stored) == 1
     answers = {bare.run("-n", "12", "--threads", n).out for n in "112"}
     assert len(answers) == 1
     ran = bare.run("--fill", "Hello")
