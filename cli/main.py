@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import bench, circuits, diff, emit, fetch, generate, logits, planner, why
+from cli import bench, calibrate, circuits, diff, emit, fetch, generate, logits, planner, why
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -35,6 +35,7 @@ app.command("fetch", epilog=fetch.EXAMPLES)(fetch.fetch)
 app.command("run", epilog=generate.EXAMPLES)(generate.run)
 app.command("logits", epilog=logits.EXAMPLES)(logits.logits)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
+app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 app.command("emit", epilog=emit.EXAMPLES)(emit.emit)
 circuits.app.command("diff", epilog=diff.EXAMPLES)(diff.diff)
 circuits.app.command("why", epilog=why.EXAMPLES)(why.why)
@@ -83,7 +84,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run logits bench emit circuit map show diff why prove lint devices plan memory".split()
+    names = "fetch run logits bench calibrate emit circuit map show diff why prove lint devices plan memory".split()
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])

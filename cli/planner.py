@@ -36,7 +36,10 @@ MEMORY_EXAMPLES = """Examples:
 """
 
 HardwareOption = Annotated[
-    str, typer.Option("--hardware", metavar="D", help="A device, as `met circuit devices` lists them.")
+    str,
+    typer.Option(
+        "--hardware", metavar="D", help="A device, as `met circuit devices` lists them; `this`: the machine at hand."
+    ),
 ]
 MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 SchemaOption = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of --json, and nothing else.")]
@@ -143,8 +146,12 @@ def _planner(model: str, name: str, reserved: int, policy: tuple[str, ...], rule
 
 
 def device_of(name: str) -> "Device":
-    """The device that --hardware names."""
+    """The device that --hardware names; `this` is the machine at hand, as `met calibrate` found it."""
     from circuit.load.devices import device_named, load_devices
     from circuit_exec.library import library
 
-    return device_named(load_devices(library()), name)
+    if name != "this":
+        return device_named(load_devices(library()), name)
+    from circuit_exec.calibrate import own_device, own_device_path
+
+    return device_named(load_devices(library(), own_device(own_device_path())), name)

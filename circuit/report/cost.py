@@ -23,13 +23,15 @@ class Cost:
     """Of one launch. `read` and `written` are bytes for each slot of the kernel, in the order of its slots.
 
     `products`: multiply-adds of folds, which a matrix unit can do; `others`: every other f32 operation, each of which
-    takes the place of a multiply-add in a vector unit.
+    takes the place of a multiply-add in a vector unit. `codes`: integer operations on stored codes, which take a weight
+    apart; index arithmetic is not counted.
     """
 
     read: tuple[int, ...]
     written: tuple[int, ...]
     products: int
     others: int
+    codes: int
 
 
 def cost_of(kernel: Kernel, step: Step) -> Cost:
@@ -50,10 +52,11 @@ class _Count:
         self._trips: dict[frozenset[UOp], int] = {}
         self._ends: dict[tuple[UOp, int], list[int]] = {}
         self._leaves: dict[UOp, list[UOp] | None] = {}
+        self._loaded: dict[UOp, bool] = {}
 
     def cost(self) -> Cost:
         touched: dict[tuple[Op, int], list[UOp]] = {}
-        products = others = 0
+        products = others = codes = 0
         for node in toposort(*self._kernel.definition):
             match node.op:
                 case Op.LOAD | Op.STORE:
@@ -70,6 +73,8 @@ class _Count:
                     others += self._joins(node)
                 case _ if node.dtype is DType.F32 and node.op in _WORK:
                     others += self._times(node)
+                case _ if node.dtype is DType.U32 and node.op in _ON_CODES and self._of_codes(node):
+                    codes += self._times(node)
         slots = range(len(self._kernel.slots))
         return Cost(
             read=tuple(
@@ -80,7 +85,15 @@ class _Count:
             ),
             products=products,
             others=others,
+            codes=codes,
         )
+
+    def _of_codes(self, node: UOp) -> bool:
+        """Whether an integer is made of a word that was loaded, not of loops alone."""
+        if node not in self._loaded:
+            below = (s for s in node.src if s.dtype in (DType.U32, DType.I32))
+            self._loaded[node] = node.op is Op.LOAD or any(self._of_codes(s) for s in below)
+        return self._loaded[node]
 
     def _count(self, ranges: frozenset[UOp]) -> int:
         """How often what depends on the ranges is computed."""
@@ -136,6 +149,9 @@ class _Count:
         count = self._count(node.ranges)
         return count if found is None else min(count, self._touched.distinct(found))
 
+
+_ON_CODES = frozenset((Op.ADD, Op.MUL, Op.XOR, Op.SHL, Op.FLOORDIV, Op.FLOORMOD))
+"""What is done to words to get at the codes in them: masks and shifts are divisions by powers of two."""
 
 _WORK = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.MAX, Op.RECIPROCAL, Op.TRUNC, Op.CAST))
 """What takes a vector unit's time; comparisons, selections and moves of bits are not counted."""

@@ -18,6 +18,9 @@ from circuit.report.positions import Step
 PORTABLE = "fma.f32"
 """What products run on where bytes must be equal on every class."""
 
+LOGIC = "logic.u32"
+"""What takes codes out of words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -59,6 +62,7 @@ class Site:
     edges: int
     products: int
     others: int
+    codes: int
     ceiling_s: float
     bound: Bound
 
@@ -86,10 +90,7 @@ class Roofline:
 
 def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PORTABLE) -> Roofline:
     """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError."""
-    figure = rate(device, unit)
-    vector = rate(device, PORTABLE)
-    assert figure is not None, f"{device.id} has no rate for {unit}"
-    assert vector is not None, f"{device.id} has no rate for {PORTABLE}"
+    rates = _rates(device, unit)
     steps = tuple(_steps(plans, work))
     costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
     known: dict[tuple[Kernel, Step], Cost] = {}
@@ -105,7 +106,7 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
                 known[kernel, like] = cost_of(kernel, like)
             costs.setdefault((rule, kernel.name), []).append((known[kernel, like], kernel.slots, count))
             launches += count
-    sites = tuple(_site(rule, name, found, device, figure.value, vector.value) for (rule, name), found in costs.items())
+    sites = tuple(_site(rule, name, found, device, rates) for (rule, name), found in costs.items())
     weight_bytes = sum(site.weights for site in sites) // len(steps)
     return Roofline(
         work=work,
@@ -120,6 +121,28 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
         weight_floor_s=weight_bytes / device.bandwidth.value,
         tokens=work.sequences * (1 if work.mode == "decode" else work.context),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Operations a second: of products, of the vector unit, and of logic on words (None: as fast as need be)."""
+
+    products: float
+    vector: float
+    codes: float | None
+
+
+def _rates(device: Device, unit: str) -> Rates:
+    products, vector, codes = (rate(device, name) for name in (unit, PORTABLE, LOGIC))
+    assert products is not None, f"{device.id} has no rate for {unit}"
+    assert vector is not None, f"{device.id} has no rate for {PORTABLE}"
+    return Rates(products=products.value, vector=vector.value, codes=None if codes is None else codes.value)
+
+
+def _work_s(cost: Cost, rates: Rates) -> float:
+    """Seconds for all operations one after the other; a multiply-add counts two."""
+    codes_s = 0.0 if rates.codes is None else cost.codes / rates.codes
+    return 2 * (cost.products / rates.products + cost.others / rates.vector) + codes_s
 
 
 def share(site: Site, of: Roofline) -> float:
@@ -153,10 +176,10 @@ def _covering(plans: list[Plan], rows: int) -> Plan:
 
 
 def _site(
-    rule: str, kernel: str, found: list[tuple[Cost, tuple[Slot, ...], int]], device: Device, fast: float, vector: float
+    rule: str, kernel: str, found: list[tuple[Cost, tuple[Slot, ...], int]], device: Device, rates: Rates
 ) -> Site:
     kinds = {"weight": 0, "state": 0, "edge": 0}
-    products = others = launches = 0
+    products = others = codes = launches = 0
     moving = working = 0.0
     seconds = 0.0
     for cost, slots, count in found:
@@ -165,12 +188,13 @@ def _site(
             kind = slot.kind if slot.kind in kinds else "edge"
             kinds[kind] += count * (read + written)
             moved += read + written
-        memory_s, work_s = moved / device.bandwidth.value, 2 * (cost.products / fast + cost.others / vector)
+        memory_s, work_s = moved / device.bandwidth.value, _work_s(cost, rates)
         moving += count * memory_s
         working += count * work_s
         seconds += count * max(memory_s, work_s)
         products += count * cost.products
         others += count * cost.others
+        codes += count * cost.codes
         launches += count
     return Site(
         rule=rule,
@@ -181,6 +205,7 @@ def _site(
         edges=kinds["edge"],
         products=products,
         others=others,
+        codes=codes,
         ceiling_s=seconds,
         bound="memory" if moving >= working else "operations",
     )
