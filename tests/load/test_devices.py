@@ -82,7 +82,7 @@ error: device `new` is a sm_80, which class hopper does not compile for
 error: device `new` has a rate for `fma.f33`, which is no instruction
  --> mine.toml:14
   | rates."fma.f33" = { value = 1e9, source = "here" }
-  = fix: use one of: fma.f32, dot4.i8, mma.bf16, mma.f16, mma.i8, mma.f8_e4m3, mma.f4_e2m1""",
+  = fix: use one of: fma.f32, logic.u32, dot4.i8, mma.bf16, mma.f16, mma.i8, mma.f8_e4m3, mma.f4_e2m1""",
         ),
         (
             'rates."fma.f32"',

@@ -197,7 +197,7 @@ def test_a_default_policy_that_leaves_a_key_out_or_adds_one_is_refused() -> None
 
 
 def test_a_class_has_the_instructions_of_its_base_with_its_own_and_without_those_it_removes() -> None:
-    assert load_hardware(LIBRARY, "cuda").instructions == ("dot4.i8", "fma.f32")
+    assert load_hardware(LIBRARY, "cuda").instructions == ("dot4.i8", "fma.f32", "logic.u32")
     inherited = load_hardware(LIBRARY, "ada").instructions
     assert "mma.i8" in inherited
     assert set(load_hardware(LIBRARY, "blackwell").instructions) == {*inherited, "mma.f4_e2m1"} - {"mma.i8"}
@@ -228,7 +228,7 @@ error: class `new` states the instruction mma.f8_e4m3, which sm_80 does not have
 error: class `new` states `mma.f9`, which is no instruction
  --> kernels/new/HARDWARE.toml:8
   | instructions = ["mma.f9"]
-  = fix: use one of: fma.f32, dot4.i8, mma.bf16, mma.f16, mma.i8, mma.f8_e4m3, mma.f4_e2m1""",
+  = fix: use one of: fma.f32, logic.u32, dot4.i8, mma.bf16, mma.f16, mma.i8, mma.f8_e4m3, mma.f4_e2m1""",
         ),
         (
             'remove_instructions = ["mma.i8"]',
