@@ -4,7 +4,7 @@ import pytest
 
 from circuit.errors import LoadError, PlanError
 from circuit.load.families import value
-from circuit.load.hardware import class_names, load_hardware, rows_of
+from circuit.load.hardware import class_names, lanes_of, load_hardware, rows_of
 from circuit.load.inputs import Library
 from circuit.load.policy import Policy, load_policy, with_choices
 from circuit.text import listed
@@ -28,6 +28,17 @@ def test_a_class_inherits_limits_and_rows_but_says_itself_what_to_compile_for() 
     assert [(limit.name, limit.value) for limit in hardware.limits] == [("vector_lanes", 8)]
     assert rows_of(hardware, "decode") == (1, 64)
     assert rows_of(hardware, "prefill") == (1, 512)
+
+
+def test_c_is_rendered_for_classes_that_state_their_registers() -> None:
+    found = {name: lanes_of(load_hardware(LIBRARY, name)) for name in ("cpu", "avx2", "avx512", "neon")}
+    assert found == {"cpu": 8, "avx2": 8, "avx512": 16, "neon": 4}
+    with pytest.raises(PlanError) as error:
+        lanes_of(load_hardware(LIBRARY, "hopper"))
+    assert str(error.value) == (
+        "error: class hopper does not state vector_lanes, so no C is rendered for it\n"
+        "  = fix: name a class of processors with vector registers"
+    )
 
 
 def test_an_unknown_class_lists_what_exists() -> None:
