@@ -13,7 +13,8 @@ from cli.options import JsonOption
 if TYPE_CHECKING:
     from circuit.load.rules import Rule
     from circuit_exec.ab import Rung
-    from circuit_exec.prove import Class, Verdict
+    from circuit_exec.prove.given import Class
+    from circuit_exec.prove.run import Verdict
 
 PROVE_EXAMPLES = """Examples:
 
@@ -50,8 +51,9 @@ def prove(
     from circuit.load.proofs import proofs_path
     from circuit_exec.cache import user_cache
     from circuit_exec.library import library, library_root
-    from circuit_exec.prove import chosen, class_of, written
-    from circuit_exec.prove import prove as verdicts_of
+    from circuit_exec.prove.given import chosen, class_of
+    from circuit_exec.prove.run import prove as verdicts_of
+    from circuit_exec.prove.run import written
     from cli.progress import progress_bar
 
     given = class_of(library(), hardware_class)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from circuit.errors import PlanError
+from circuit.emit.program import emit_program
+from circuit.errors import PlanError, RunError
 from circuit.load.families import Point
 from circuit.load.hardware import load_hardware
 from circuit.load.proofs import load_proofs
@@ -19,10 +20,14 @@ from circuit.uop.node import DType, Op, UOp
 from circuit.uop.schedule import rebuild
 from circuit_exec import library as library_module
 from circuit_exec.ab import Rung, gain, noise
+from circuit_exec.build import build
 from circuit_exec.cache import Cache
 from circuit_exec.library import library
-from circuit_exec.prove import Verdict, chosen, class_of, prove, written
+from circuit_exec.prove.given import chosen, class_of
+from circuit_exec.prove.run import Verdict, prove, written
+from circuit_exec.prove.team import Team
 from cli.main import status
+from tests.emit import small
 
 RULE = "rope+kv_write"
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,13 +82,28 @@ def test_a_relation_that_holds_is_equal_in_definitions_and_in_compiled_bytes(cac
 
 
 def test_a_compiled_kernel_with_other_bytes_is_caught(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circuit_exec.prove.realize", contracted)
+    monkeypatch.setattr("circuit_exec.prove.compiled.realize", contracted)
     found = verdict(cache)
     assert found.proof.verdict == "differs"
     assert found.failures
     assert all(failure.startswith("1.kv[") for failure in found.failures)
     assert "compiled, 1 threads, rows=1" in found.failures[0]
     assert ": fused " in found.failures[0]
+
+
+def test_threads_that_the_system_does_not_give_end_the_proof(cache: Cache) -> None:
+    import resource
+
+    program = build(emit_program((small.plan("decode"),)), cache, lambda what, fraction: None)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), hard))  # less than the stack of one thread
+    try:
+        with pytest.raises(RunError) as error, Team(program):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert str(error.value) == "error: the system gives no 2 threads\n  = fix: end other programs"
 
 
 def test_a_rule_that_is_no_relation_is_refused() -> None:
@@ -129,7 +149,7 @@ def test_the_command_writes_records_only_when_asked(
 def test_a_claim_that_fails_ends_with_1_and_writes_nothing(
     cache: Cache, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("circuit_exec.prove.realize", contracted)
+    monkeypatch.setattr("circuit_exec.prove.compiled.realize", contracted)
     path = checkout / "kernels/cpu/common/PROOFS.toml"
     before = path.read_bytes()
     assert status(["circuit", "prove", RULE, "--write"]) == 1
