@@ -8,7 +8,7 @@ from circuit.load.rules import Rule
 from circuit.lower.facts import misfits
 from circuit.lower.ir import Group
 from circuit.lower.match import Matcher, Which, why_not
-from circuit.tir.ir import Concat, Node, Tir, Weight
+from circuit.tir.ir import Concat, Tir, Weight
 
 SECTIONS = ("main", "greedy", "sample")
 
@@ -74,12 +74,13 @@ def _group(tir: Tir, rule: Rule, chain: tuple[int, ...]) -> Group:
         family=rule.family,
         numerics=rule.numerics,
         nodes=tuple(sorted(chain)),
-        derived=_concatenated(tir, [tir.nodes[place] for place in chain]) if rule.derive == "concat" else (),
+        derived=_concatenated(tir, chain) if rule.derive == "concat" else (),
     )
 
 
-def _concatenated(tir: Tir, nodes: list[Node]) -> tuple[Weight, ...]:
-    """For each weight of the nodes (weight, then bias), one that has the rows of all."""
+def _concatenated(tir: Tir, chain: tuple[int, ...]) -> tuple[Weight, ...]:
+    """For each weight of the chain's projections (weight, then bias), one that has the rows of all."""
+    nodes = [tir.nodes[place] for place in chain if tir.nodes[place].op == "linear"]
     prefix = nodes[0].id.rpartition(".")[0]
     name = f"{prefix}.{'+'.join(node.id.rpartition('.')[2] for node in nodes)}"
     found = []

@@ -2,16 +2,23 @@
 
 import re
 
+from circuit.errors import PlanError, Problem
 from circuit.load.families import Point
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.realize import Wiring, define
 from circuit.lower.schedules import schedule
+from circuit.lower.weights import weights_of
 from circuit.sigma.storage import unit_inputs
 from circuit.tir.ir import Tir, Weight
 from circuit.uop.build import group as group_of
+from circuit.uop.node import Op, Storage, UOp, toposort
 from circuit.uop.orders import expand_orders
 from circuit.uop.schedule import apply
 from circuit.uop.verify import verify_loops
+
+ROOM_BYTES = 6 * 2**20
+"""The most local storage of one kernel: the thread that asks for a step has the stack of its process, 8 MiB as a rule,
+and schedules keep up to 1 MiB there too."""
 
 
 def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
@@ -21,6 +28,7 @@ def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     by construction, also where intervals cannot show that the main part and the tail of a split never meet.
     """
     definition = define(tir, group, wiring)
+    _refuse_too_much_room(tir, group, definition.effects)
     written_out = (expand_orders(group_of(*definition.effects)),)
     effects = apply(written_out, schedule(point, written_out, _unit(tir, group)))
     verify_loops(*definition.effects)
@@ -49,10 +57,20 @@ def defined(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     )
 
 
+def _refuse_too_much_room(tir: Tir, group: Group, effects: tuple[UOp, ...]) -> None:
+    rooms = {node.arg for node in toposort(*effects) if node.op is Op.ALLOC}
+    n_bytes = sum(4 * room.size for room in rooms if isinstance(room, Storage))
+    if n_bytes > ROOM_BYTES:
+        node = tir.nodes[group.nodes[0]].id
+        message = f"{node}: rule `{group.rule}` keeps {n_bytes} bytes in each thread, which has room for {ROOM_BYTES}"
+        own = group.numerics == "bit_identical"
+        fix = f"give --set fuse.{group.rule}=off" if own else "give a config with a shorter context"
+        raise PlanError(Problem(message=message, fix=fix))
+
+
 def _matrices(tir: Tir, group: Group) -> tuple[Weight, ...]:
     """The projection's weight, or none."""
-    weights = group.derived or tuple(tir.weights[w] for place in group.nodes for w in tir.nodes[place].weights)
-    return tuple(w for w in weights if len(w.shape) == 2)
+    return tuple(w for w in weights_of(tir, group) if len(w.shape) == 2)
 
 
 def _unit(tir: Tir, group: Group) -> int:

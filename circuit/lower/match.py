@@ -172,12 +172,14 @@ class Matcher:
             return Unfit(place=place, element=element)
         if not chain:
             return None
-        first, node = self.tir.nodes[chain[0]], self.tir.nodes[place]
+        nodes = self.tir.nodes
+        first, node = nodes[chain[0]], nodes[place]
         if node.section != first.section:
             return Apart(place=place, why=f"it runs in section {node.section}, {first.id} in {first.section}")
-        ours, theirs = dict(self.kinds[chain[0]][1]), dict(self.kinds[place][1])
+        alike = next((member for member in chain if nodes[member].op == node.op), place)
+        ours, theirs = dict(self.kinds[alike][1]), dict(self.kinds[place][1])
         unlike = [name for name in rule.same if ours.get(name) != theirs.get(name)]
-        return Apart(place=place, why=f"its {unlike[0]} is unlike that of {first.id}") if unlike else None
+        return Apart(place=place, why=f"its {unlike[0]} is unlike that of {nodes[alike].id}") if unlike else None
 
     def _fit(self, element: Element, place: int) -> bool:
         op, facts = kind = self.kinds[place]

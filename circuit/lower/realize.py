@@ -1,7 +1,8 @@
 """A group of nodes to its kernel's definition: the ops' programs composed, in loops form.
 
 A member's output is the next member's input. Where a projection reads what a member computed, the whole row is needed
-before the first output: it is written to scratch and all threads wait, one launch of two phases.
+before the first output. What threads can share out is written to scratch and all wait, one launch of two phases. A norm
+cannot be shared out: each thread makes the rows for itself, in local storage, and nobody waits.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from circuit.sigma.op import Coded, OpKind, Room, Use
 from circuit.sigma.storage import decode_panel, panel_words
 from circuit.sigma.storage_coded import coded_panel
 from circuit.tir.ir import Node, Tir, Weight, row_words
-from circuit.uop.build import after, barrier, end, index, loop, param, reshape, stage, store
+from circuit.uop.build import after, alloc, barrier, end, index, loop, param, reshape, stage, store
 from circuit.uop.build import group as together
 from circuit.uop.node import DType, Op, UOp, bound_ranges, substitute
 from circuit.uop.rangeify import Lowering
@@ -71,11 +72,12 @@ class _Program:
     def definition(self) -> Definition:
         nodes = [self.tir.nodes[n] for n in self.group.nodes]
         self._open(self._rows(nodes[0]))
-        if self.group.derived:
-            self._horizontal(nodes)
-        else:
-            for node in nodes:
+        together = [node for node in nodes if node.op == "linear"] if self.group.derived else []
+        for node in nodes:
+            if node not in together:
                 self._node(node)
+        if together:
+            self._horizontal(together)
         self._close()
         return Definition(effects=tuple(self.phases), slots=tuple(self.slots))
 
@@ -103,8 +105,8 @@ class _Program:
 
     def _node(self, node: Node) -> None:
         kind = OPS[node.op]
-        if node.op == "linear" and node.inputs[0] in self.made:
-            self._phase(node.inputs[0])
+        if node.op == "linear":
+            self._whole(node.inputs[0])
         if node.inputs[0] in self.made and self._reads_again(node):
             self._keep(node.inputs[0])
         use = self._use(node, kind, tuple(self.tir.weights[w] for w in node.weights))
@@ -122,6 +124,7 @@ class _Program:
         """One projection of the derived weights; its outputs are the columns of one buffer."""
         kind = OPS[nodes[0].op]
         assert kind.define is not None
+        self._whole(nodes[0].inputs[0])
         (value,) = kind.define(self._use(nodes[0], kind, self.group.derived))
         self._store(nodes[0].outputs[0], value)
 
@@ -221,6 +224,28 @@ class _Program:
         own = tuple(loop(f"{name}_kept", size) for name, size in zip(_AXES[len(value.shape)], value.shape, strict=True))
         kept = stage(index(value, *own), *own, where="local")
         self.made[edge] = reshape(kept, self.tir.edges[edge].dim)
+
+    def _whole(self, edge: int) -> None:
+        """A projection is to read the row of `edge`; where a member makes it, it is made whole first."""
+        if edge not in self.made:
+            return
+        maker = next(n for n in self.group.nodes if edge in self.tir.nodes[n].outputs)
+        if self.tir.nodes[maker].op == "rms_norm":
+            self._own(edge)
+        else:
+            self._phase(edge)
+
+    def _own(self, edge: int) -> None:
+        """Each thread makes all rows of `edge` for itself, and what follows reads them there."""
+        dim, value, row = self.tir.edges[edge].dim, self.made[edge], self.row
+        room, d = alloc(0, self.wiring.rows_hi * dim, DType.F32, "own"), loop("d_own", dim)
+        made = end(store(index(room, row * dim + d), index(value, d)), row, d)
+        if self.effects:
+            self._close()
+        self._open(self.tir.edges[edge].rows)
+        ready, d = after(room, made), loop("d", dim)
+        self.gone |= set(self.made) - {edge}
+        self.made = {edge: stage(index(ready, self.row * dim + d), d)}
 
     def _phase(self, edge: int) -> None:
         """The row of `edge` goes to scratch, all threads wait, and what follows reads it from there."""

@@ -82,8 +82,10 @@ def _size(effects: tuple[UOp, ...], name: str) -> int:
 def _panel_linear(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
     """Threads over panels of outputs, lanes over the outputs; each weight for one row, or for tiles of rows."""
     lanes, tiled = min(value(point, "lanes"), _size(effects, "out")), value(point, "row_tile") > 1
+    names = range_names(effects)
     return (
-        *_made_input(range_names(effects), "column.row" if tiled else "column"),
+        *_made_input(names, "column.row" if tiled else "column"),
+        *_lanes(names, ("d_own",), 8),
         Split(range="out", factor=lanes, inner="out.lane"),
         Reorder(ranges=("out", "row", "out.lane")),
         Thread(range="out"),

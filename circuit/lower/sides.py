@@ -13,8 +13,9 @@ from circuit.lower.cases import Case
 from circuit.lower.ir import Group, Slot
 from circuit.lower.realize import FORMATS as FORMATS_OF_EDGES
 from circuit.lower.realize import Definition, Wiring, define
+from circuit.lower.weights import weights_of
 from circuit.sigma.attention import page_words, pages_of
-from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, Weight, row_words
+from circuit.tir.ir import Concat, Key, Recipe, Tir, Unpermute, Weight, row_words
 from circuit.uop.node import DType
 from circuit.uop.prove import Dag, Scalar
 from circuit.uop.text import digest
@@ -77,12 +78,6 @@ def read_edges(tir: Tir, group: Group) -> tuple[int, ...]:
     return tuple(dict.fromkeys(edge for edge in reads if edge not in made))
 
 
-def read_weights(tir: Tir, group: Group) -> tuple[Weight, ...]:
-    """The weights that the group's launch is given, in order."""
-    nodes: list[Node] = [tir.nodes[place] for place in group.nodes]
-    return group.derived or tuple(tir.weights[w] for node in nodes for w in node.weights)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What edges and states hold: rows x dim of an edge, the words of a state's pool."""
@@ -112,7 +107,7 @@ def computed(dag: Dag, case: Case, side: Side) -> Memory:
 def _run(dag: Dag, case: Case, memory: Memory, group: Group, definition: Definition) -> None:
     tir = case.tir
     reads, stored = read_edges(tir, group), stored_edges(case, group)
-    weights = read_weights(tir, group)
+    weights = weights_of(tir, group)
     states = tuple(dict.fromkeys(s for place in group.nodes for s in tir.nodes[place].states))
     buffers: dict[int, list[Scalar]] = {}
     params: dict[int, Scalar] = {}

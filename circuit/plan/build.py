@@ -9,6 +9,7 @@ from circuit.load.hardware import HardwareClass, vector_lanes
 from circuit.load.policy import Policy
 from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group, Kernel, Slot
+from circuit.lower.weights import weights_of
 from circuit.plan.arena import Span, place
 from circuit.plan.certificate import certificate
 from circuit.plan.digest import (
@@ -187,10 +188,7 @@ class _Draft:
 
     def _reads(self) -> list[tuple[Weight, ...]]:
         """For each launch, the weights it reads."""
-        return [
-            group.derived or tuple(self.tir.weights[place] for place in ends.weights)
-            for group, ends in zip(self.groups, self.wires.ends, strict=True)
-        ]
+        return [weights_of(self.tir, group) for group in self.groups]
 
     def _weight_places(self) -> list[tuple[int, ...]]:
         place_of = {weight.name: at for at, weight in enumerate(self.weights())}

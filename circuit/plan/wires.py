@@ -10,14 +10,10 @@ from circuit.tir.ir import Tir, row_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """What one launch reads and writes: edges in order of first use by the group's nodes, and its weights and states.
-
-    `weights` are places in the instance; empty where the group reads derived weights.
-    """
+    """What one launch reads and writes: edges in order of first use by the group's nodes, and its states."""
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    weights: tuple[int, ...]
     states: tuple[int, ...]
 
 
@@ -65,12 +61,12 @@ def _ends(tir: Tir, group: Group, stored: frozenset[int]) -> Ends:
     made = {edge for node in nodes for edge in node.outputs}
     reads = dict.fromkeys(edge for node in nodes for edge in node.inputs if edge not in made)
     if group.derived:
-        outside = [tir.edges[edge].name for edge in made if edge not in stored]
+        projected = [edge for node in nodes if node.op == "linear" for edge in node.outputs]
+        outside = [tir.edges[edge].name for edge in projected if edge not in stored]
         assert not outside, f"{group.rule}: nobody reads {outside}"
     return Ends(
         reads=tuple(reads),
         writes=tuple(edge for node in nodes for edge in node.outputs if edge in stored),
-        weights=() if group.derived else tuple(weight for node in nodes for weight in node.weights),
         states=tuple(dict.fromkeys(state for node in nodes for state in node.states)),
     )
 

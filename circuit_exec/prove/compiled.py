@@ -17,7 +17,8 @@ from circuit.lower.cases import Case, Sizes, cases_of
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.kernels import realize
-from circuit.lower.sides import PAGES, read_edges, read_weights, step_values, stored_edges, tensor_rows, wiring
+from circuit.lower.sides import PAGES, read_edges, step_values, stored_edges, tensor_rows, wiring
+from circuit.lower.weights import weights_of
 from circuit.plan.kernels import panel_of, point_of
 from circuit.render.c import render_kernel
 from circuit.sigma.attention import page_words
@@ -159,7 +160,7 @@ def _launch(
     team: Team, case: Case, memory: _Memory, launch: _Launch, rows: dict[str, Bytes], panel: int, n_threads: int
 ) -> None:
     tir, group = case.tir, launch.group
-    reads, stored, weights = read_edges(tir, group), stored_edges(case, group), read_weights(tir, group)
+    reads, stored, weights = read_edges(tir, group), stored_edges(case, group), weights_of(tir, group)
     states = tuple(dict.fromkeys(s for place in group.nodes for s in tir.nodes[place].states))
     arrays: dict[int, Words] = {}
     shared: Words | None = None

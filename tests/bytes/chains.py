@@ -119,14 +119,19 @@ class Chain:
 
 
 def outputs(
-    chain: Chain, ends: Sequence[int], rule: str | None, folder: Path, threads: Sequence[int]
+    chain: Chain,
+    ends: Sequence[int],
+    rule: str | None,
+    folder: Path,
+    threads: Sequence[int],
+    modes: Sequence[str] = ("decode", "prefill"),
 ) -> list[list[Words]]:
-    """For each number of threads, the words of every end edge after several steps of both modes.
+    """For each number of threads, the words of every end edge after several steps of each mode.
 
     The rules are the single-op ones and, if given, `rule`, which then must fire.
     """
     tir = chain.tir(ends)
-    plans = tuple(_planned(tir, rule, mode, rows) for mode, rows in STEPS)
+    plans = tuple(_planned(tir, rule, mode, rows) for mode, rows in STEPS if mode in modes)
     for made in plans:
         used = [launch.rule for launch in made.launches]
         assert rule is None or used.count(rule) == 1, f"{rule} does not fire: {used}"
@@ -138,13 +143,15 @@ def outputs(
     found = []
     for n_threads in threads:
         program = Program(library, layout(plans), baked.words.view(np.uint8), n_threads, 1)
-        found.append(list(_run(program, [tir.edges[end].name for end in ends])))
+        found.append(list(_run(program, [tir.edges[end].name for end in ends], modes)))
         program.close()
     return found
 
 
-def _run(program: Program, edges: Sequence[str]) -> Iterator[Words]:
+def _run(program: Program, edges: Sequence[str], modes: Sequence[str]) -> Iterator[Words]:
     for mode, n in (("decode", 1), ("decode", 5), ("decode", 8), ("prefill", 1), ("prefill", 7), ("prefill", N_TOKENS)):
+        if mode not in modes:
+            continue
         program.step(_rows(mode, n, program.layout.table_width))
         for edge in edges:
             yield program._output(edge).view(np.uint32).copy()

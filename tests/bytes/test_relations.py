@@ -15,12 +15,14 @@ MORE_FORMATS = [pytest.param(format, marks=pytest.mark.slow) for format in ("f32
 FORMATS = ["bf16", "q4_1", *MORE_FORMATS]
 
 
-def check(chain: Chain, ends: list[int], rule: str, folder: Path) -> None:
-    """The rule's words are those of its single ops."""
-    (expected,) = outputs(chain, ends, None, folder, (2,))
+def check(
+    chain: Chain, ends: list[int], rule: str, folder: Path, modes: tuple[str, ...] = ("decode", "prefill")
+) -> None:
+    """The rule's words are those of its single ops, in the modes that it is for."""
+    (expected,) = outputs(chain, ends, None, folder, (2,), modes)
     for words in expected:
         says_something(words)
-    for found in outputs(chain, ends, rule, folder, (1, 2, 3)):
+    for found in outputs(chain, ends, rule, folder, (1, 2, 3), modes):
         for words, wanted in zip(found, expected, strict=True):
             assert_equal_words(words, wanted)
 
@@ -78,6 +80,50 @@ def three_projections(format: str, *, bias: bool) -> tuple[Chain, list[int]]:
         edge = chain.op(f"at_{role}", "linear", (h,), role, n, weights=tuple(weights), role=role, bias=bias)
         ends.append(edge)
     return chain, ends
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_norm_and_q_k_and_v_that_read_it_give_the_bytes_of_four(tmp_path: Path, format: str) -> None:
+    chain = Chain(seed=5)
+    ends = []
+    h = normed(chain, chain.rows("x", DIM))
+    for role, n in (("q", 100), ("k", 50), ("v", 50)):
+        weights = (chain.weight(role, (n, DIM), format), chain.weight(f"{role}_bias", (n,), "f32"))
+        edge = chain.op(f"at_{role}", "linear", (h,), role, n, weights=weights, role=role, bias=True)
+        ends.append(chain.copy(edge))
+    check(chain, ends, "rms_norm+linear_qkv", tmp_path, modes=("decode",))
+
+
+@pytest.mark.parametrize("format", ["q4_1", *MORE_FORMATS])
+def test_a_norm_and_gate_and_up_that_read_it_give_the_bytes_of_three(tmp_path: Path, format: str) -> None:
+    chain = Chain(seed=6)
+    ends = []
+    h = normed(chain, chain.rows("x", DIM))
+    for role in ("gate", "up"):
+        weights = (chain.weight(role, (100, DIM), format),)
+        edge = chain.op(f"at_{role}", "linear", (h,), role, 100, weights=weights, role=role, bias=False)
+        ends.append(chain.copy(edge))
+    check(chain, ends, "rms_norm+linear_gate_up", tmp_path, modes=("decode",))
+
+
+@pytest.mark.parametrize("rows_of", ["n", "m"])
+def test_rows_taken_normed_and_projected_at_once_give_the_bytes_of_their_ops(tmp_path: Path, rows_of: str) -> None:
+    chain = Chain(seed=7)
+    x = chain.rows("x", DIM)
+    if rows_of == "m":
+        x = chain.op("select", "index_select", (x,), "picked", DIM, rows="m")
+    h = normed(chain, x, rows_of)
+    weight = chain.weight("head", (100, DIM), "q8_0")
+    y = chain.op("head", "linear", (h,), "y", 100, weights=(weight,), rows=rows_of, role="head", bias=False)
+    rule = "rms_norm+linear" if rows_of == "n" else "index_select+rms_norm+linear"
+    check(chain, [y], rule, tmp_path, modes=("decode",))
+
+
+def normed(chain: Chain, x: int, rows: str = "n") -> int:
+    weight = chain.weight("norm", (DIM,), "f32")
+    return chain.op(
+        "norm", "rms_norm", (x,), "h", DIM, weights=(weight,), rows=rows, eps=1e-5, heads=1, weight_form="plain"
+    )
 
 
 @pytest.mark.parametrize("format", FORMATS)

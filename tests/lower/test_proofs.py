@@ -15,6 +15,7 @@ from circuit.sigma import OPS
 from circuit.sigma.op import OpKind, Use, Values
 from circuit.tir.ir import Concat
 from circuit.uop.build import bitcast, broadcast_last, f32, mulacc, permute, reduce, reshape, shl
+from circuit.uop.evaluate import storage_of
 from circuit.uop.math import rsqrt
 from circuit.uop.node import DType, Op, UOp
 from circuit.uop.schedule import rebuild
@@ -119,7 +120,7 @@ def caught(case: Case, wrong: Callable[[Case], Side], where: str) -> Differs:
 
 
 @pytest.mark.parametrize("order", ["fold", "lanes:128"])
-@pytest.mark.parametrize("id", ["linear_qkv", "glu+linear_down", "linear+residual_add"])
+@pytest.mark.parametrize("id", ["linear_qkv", "rms_norm+linear_qkv", "glu+linear_down", "linear+residual_add"])
 def test_a_reassociated_sum_is_caught(id: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def linear(use: Use) -> Values:
         w = use.weights[0]
@@ -127,8 +128,8 @@ def test_a_reassociated_sum_is_caught(id: str, order: str, monkeypatch: pytest.M
         return (reduce("mulacc", permute(w, 1, 0), rows, pop=1, order=order),)
 
     case = cases_of(rule(id), SMALL)[0]
-    first = {"linear_qkv": "q", "glu+linear_down": "d", "linear+residual_add": "y"}[id]
-    caught(case, with_op(monkeypatch, "linear", linear), f"{first}[0, 0]")
+    firsts = {"linear_qkv": "q", "rms_norm+linear_qkv": "q", "glu+linear_down": "d", "linear+residual_add": "y"}
+    caught(case, with_op(monkeypatch, "linear", linear), f"{firsts[id]}[0, 0]")
 
 
 def _norm(use: Use, scale_of: Callable[[UOp, UOp, UOp], UOp]) -> Values:
@@ -153,8 +154,18 @@ def _expanded(value: UOp, like: UOp) -> UOp:
     return UOp(Op.EXPAND, (value,), like.shape)
 
 
+NORMED = {
+    "residual_add+rms_norm": "h",
+    "rms_norm+rope": "t",
+    "rms_norm+linear_qkv": "q",
+    "rms_norm+linear_gate_up": "g",
+    "index_select+rms_norm+linear": "y",
+}
+"""Relations with a norm, and the first edge that each writes after it."""
+
+
 @pytest.mark.parametrize("wrong", NORMS)
-@pytest.mark.parametrize("id", ["residual_add+rms_norm", "rms_norm+rope"])
+@pytest.mark.parametrize("id", NORMED)
 def test_a_contracted_multiply_and_an_epsilon_in_the_wrong_place_are_caught(
     id: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +173,7 @@ def test_a_contracted_multiply_and_an_epsilon_in_the_wrong_place_are_caught(
     found = caught(
         case,
         with_op(monkeypatch, "rms_norm", lambda use: _norm(use, NORMS[wrong])),
-        {"residual_add+rms_norm": "h[0, 0]", "rms_norm+rope": "t[0, 0]"}[id],
+        f"{NORMED[id]}[0, 0]",
     )
     assert found.fused != found.chain
 
@@ -219,7 +230,8 @@ def test_a_window_that_is_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) 
         caught(case, with_op(monkeypatch, "attention", wider(by)), "a[0, 0]")
 
 
-def test_parts_of_a_horizontal_fusion_in_another_order_are_caught() -> None:
+@pytest.mark.parametrize("id", ["linear_qkv", "rms_norm+linear_qkv"])
+def test_parts_of_a_horizontal_fusion_in_another_order_are_caught(id: str) -> None:
     """The derived weight with its parts swapped: the rows of q and v change places."""
 
     def swapped(case: Case) -> Side:
@@ -229,9 +241,37 @@ def test_parts_of_a_horizontal_fusion_in_another_order_are_caught() -> None:
         group = replace(case.group, derived=(other,))
         return fused(replace(case, group=group))
 
-    found = compared(cases_of(rule("linear_qkv"), SMALL)[0], one=swapped)
+    found = compared(cases_of(rule(id), SMALL)[0], one=swapped)
     assert isinstance(found, Differs)
     assert found.where == "q[0, 0]"
+
+
+def test_the_row_itself_in_place_of_the_one_that_gets_logits_is_caught() -> None:
+    def own_row(case: Case) -> Side:
+        def visit(node: UOp) -> UOp:
+            base = node.src[0].src[0] if node.op is Op.LOAD else None
+            return node.src[0].src[1] if base is not None and "logit_rows" in str(base.arg) else node
+
+        parts = fused(case).parts
+        return Side(parts=tuple((g, replace(d, effects=tuple(rebuild(e, visit) for e in d.effects))) for g, d in parts))
+
+    caught(cases_of(rule("index_select+rms_norm+linear"), SMALL)[0], own_row, "y[0, 0]")
+
+
+def test_a_norm_of_one_row_for_all_is_caught() -> None:
+    """What each thread makes for itself is of every row: the first row's in place of each differs from row 1 on."""
+
+    def first(case: Case) -> Side:
+        def visit(node: UOp) -> UOp:
+            if node.op is Op.LOAD and "own" in str(storage_of(node.src[0]).arg):
+                place = node.src[0]
+                return UOp(Op.LOAD, (UOp(Op.INDEX, (place.src[0], place.src[1] % case.tir.edges[0].dim)),))
+            return node
+
+        parts = fused(case).parts
+        return Side(parts=tuple((g, replace(d, effects=tuple(rebuild(e, visit) for e in d.effects))) for g, d in parts))
+
+    caught(cases_of(rule("rms_norm+linear"), SMALL)[0], first, "y[1, 0]")
 
 
 def test_a_side_that_writes_nothing_is_no_proof() -> None:
