@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from circuit.errors import PlanError, Problem
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
 from circuit.load.circuit_file import load_circuit
@@ -17,6 +18,7 @@ from circuit.load.ledger import Ledger
 from circuit.load.policy import Policy, load_policy, with_choices
 from circuit.load.proofs import Proof, load_proofs
 from circuit.load.rules import Rule, load_rules
+from circuit.load.settings import changed, is_setting, with_settings
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import defined, realize
@@ -39,14 +41,13 @@ from circuit.tir.quantize import as_declared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What to compile for. `choices` are KEY=VALUE texts of the policy. `steps` are modes with their rows (inclusive);
-    without rows, a mode has those of the class. `without` are ids of rules that are left out. `scheduled`: kernels are
-    made to be rendered; without, they are definitions, which is all that a report reads."""
+    """What to compile for. `choices` are KEY=VALUE texts of the policy and of settings. `steps` are modes with their
+    rows (inclusive); without rows, a mode has those of the class. `scheduled`: kernels are made to be rendered;
+    without, they are definitions, which is all that a report reads."""
 
     hardware_class: str
     choices: tuple[str, ...] = ()
     rules: Which = "all"
-    without: tuple[str, ...] = ()
     steps: tuple[tuple[str, tuple[int, int] | None], ...] = (("decode", None), ("prefill", None))
     scheduled: bool = True
 
@@ -116,6 +117,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
             hardware=given.hardware,
             families=given.families,
             policy=given.policy,
+            settings=changed(given.rules),
             mode=each.mode,
             rows=each.rows,
             run=run,
@@ -139,7 +141,7 @@ class _Given:
 
 
 def _policy(library: Library, goal: Goal) -> Policy:
-    return with_choices(load_policy(library), goal.choices)
+    return with_choices(load_policy(library), (c for c in goal.choices if not is_setting(c)))
 
 
 def _given(library: Library, goal: Goal) -> _Given:
@@ -148,7 +150,12 @@ def _given(library: Library, goal: Goal) -> _Given:
     rules, proofs = linted(load_rules(library, hardware, families)), load_proofs(library, hardware)
     if goal.rules == "all":
         rules = proven(rules, proofs, hardware)
-    rules = tuple(rule for rule in rules if rule.id not in goal.without)
+    settings = [choice for choice in goal.choices if is_setting(choice)]
+    if settings and goal.rules == "reference":
+        message = f"policy {settings[0]} has no effect with --rules reference"
+        raise PlanError(Problem(message=message, fix="leave out one of them"))
+    rules = with_settings(rules, settings)
+    used = tuple(rule for rule in rules if rule.used)
     steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
     return _Given(
         hardware=hardware,
@@ -156,7 +163,7 @@ def _given(library: Library, goal: Goal) -> _Given:
         rules=rules,
         proofs=proofs,
         policy=_policy(library, goal),
-        parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(rules, families, mode, rows)),
+        parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(used, families, mode, rows)),
     )
 
 

@@ -1,14 +1,15 @@
-"""A relation on against off: decode steps of 1 to 64 rows, both legs in one binary, in turn, and a control leg.
+"""A relation on against off: decode steps of 1 to 64 rows, the legs in one binary, in turn, with a control leg.
 
-The legs differ in one rule; the control is the first leg once more, in memory of its own: what these two differ
-by is what the machine does. Times are of whole steps; energy is the processor package's, where Linux shows it (RAPL).
+The legs differ in one rule. The control is the leg without it once more, in memory of its own: how much these two
+differ is what the machine does. Times are of whole steps; energy is that of the processor packages.
 """
 
+import hashlib
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +19,12 @@ from circuit.emit.derive import layout
 from circuit.emit.layout import Layout
 from circuit.emit.program import emit_program
 from circuit.emit.runtime import MAIN
+from circuit.errors import PlanError, Problem
+from circuit.load.evidence import Rung, Span
 from circuit.load.rules import Rule
+from circuit.load.settings import PREFIX
 from circuit.pipeline import Compiled, Goal, compiled
+from circuit.plan.ir import Plan
 from circuit_exec.bake import bake
 from circuit_exec.build import Progress, build
 from circuit_exec.cache import Cache
@@ -28,63 +33,119 @@ from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.cpu import Program, Rows
+from circuit_exec.energy import Meter
 from circuit_exec.host import arch_of, class_to_run, this_host
 from circuit_exec.kv import Pages
 from circuit_exec.library import library
 
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 POSITION = 40
-ROUNDS = 9
-STEPS = 4
-RAPL = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
+
+OFF, ON, CONTROL = range(3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
-    """One number of rows: median milliseconds of a step on each leg, and joules where they can be read."""
+class Sides:
+    """Both sides of one rule on one model, planned. `on`, `off`: hashes of the plans, of no place or time."""
 
-    rows: int
-    on_ms: float
-    off_ms: float
-    control_ms: float
-    on_joules: float | None
-    off_joules: float | None
-
-
-def gain(rung: Rung) -> float:
-    """How much faster a step is with the rule."""
-    return rung.off_ms / rung.on_ms - 1
+    rule: str
+    checkpoint: Checkpoint
+    with_rule: Compiled
+    without: Compiled
+    on: str
+    off: str
 
 
-def noise(rung: Rung) -> float:
-    """How much two legs that are the same differ: a gain within it is none."""
-    return abs(rung.control_ms / rung.on_ms - 1)
-
-
-def measure(path: str, class_name: str, rule: Rule, cache: Cache, n_threads: int, progress: Progress) -> Iterator[Rung]:
-    """The ladder of one rule on one model."""
+def sides(path: str, class_name: str, rule: Rule, choices: tuple[str, ...], cache: Cache) -> Sides | None:
+    """The sides of a rule under other choices of the policy; None where it takes no node of a decode step."""
     checkpoint = with_exact_bf16(open_checkpoint(path), cache)
     require_weights(checkpoint)
+    on, off = (_compiled(checkpoint, class_name, (*choices, f"{PREFIX}{rule.id}={value}")) for value in ("on", "off"))
+    if not any(launch.rule == rule.id for plan in on.plans for launch in plan.launches):
+        return None
+    return Sides(
+        rule=rule.id, checkpoint=checkpoint, with_rule=on, without=off, on=_hash(on.plans), off=_hash(off.plans)
+    )
+
+
+def idle(rule: Rule, model: str) -> PlanError:
+    """What is said of a rule that was asked for and takes nothing."""
+    message = f"rule `{rule.id}` takes no node of a decode step of {model}"
+    fix = "give a model where it does, or turn off what takes its nodes first: --policy fuse.RULE=off"
+    return PlanError(Problem(message=message, fix=fix))
+
+
+def measure(given: Sides, cache: Cache, n_threads: int, meter: Meter | str, progress: Progress) -> Iterator[Rung]:
+    """The ladder of one rule on one model."""
+    on, off = given.with_rule, given.without
     host = this_host()
-    hardware = class_to_run(library(), host, class_name)
-    on, off = (_compiled(checkpoint, class_name, gone) for gone in ((), (rule.id,)))
-    source = build(emit_program((*on.plans, *off.plans)), cache, progress, arch_of(hardware, host))
-    skipped = layout(on.plans)
-    legs = [_program(source, checkpoint, cache, on, layout(on.plans), n_threads) for _ in ("on", "control")]
-    legs.insert(1, _program(source, checkpoint, cache, off, _behind(skipped, layout(off.plans)), n_threads))
-    try:
+    hardware = class_to_run(library(), host, on.plans[0].hardware_class)
+    program = build(emit_program((*on.plans, *off.plans)), cache, progress, arch_of(hardware, host))
+    first, second = layout(on.plans), _behind(layout(on.plans), layout(off.plans))
+
+    def leg(made: Compiled, shape: Layout) -> Program:
+        manifest = build_manifest(made.plans[0].weights, PANEL, made.bound.equal)
+        weights = bake(manifest, given.checkpoint, cache, lambda done, total: None)
+        return Program(program, shape, weights.words.view(np.uint8), n_threads, max(LADDER))
+
+    with closing(leg(off, second)) as a, closing(leg(on, first)) as b, closing(leg(off, second)) as c:
         for place, rows in enumerate(LADDER):
-            progress(f"measuring {rule.id}", place / len(LADDER))
-            yield _rung(legs, rows)
-        progress(f"measuring {rule.id}", 1.0)
-    finally:
-        for leg in legs:
-            leg.close()
+            progress(f"measuring {given.rule}", place / len(LADDER))
+            legs = [_steps(program, rows) for program in (a, b, c)]
+            yield rung(rows, legs, 15 if rows <= 8 else 7, meter)
+        progress(f"measuring {given.rule}", 1.0)
 
 
-def _compiled(checkpoint: Checkpoint, class_name: str, without: tuple[str, ...]) -> Compiled:
-    goal = Goal(hardware_class=class_name, without=without)
+def rung(rows: int, legs: list[Callable[[], None]], rounds: int, meter: Meter | str) -> Rung:
+    """The legs in turn: off, on, control. The first round is not counted."""
+    times: list[list[float]] = [[], [], []]
+    joules: list[list[float]] = [[], [], []]
+    n_steps = max(1, 4 // rows)
+    for round in range(-1, rounds):
+        for place in range(len(legs)):
+            leg = (place + round) % len(legs)  # no leg always follows the same one
+            before = meter.read() if isinstance(meter, Meter) else ()
+            started = time.perf_counter()
+            for _ in range(n_steps):
+                legs[leg]()
+            seconds = time.perf_counter() - started
+            if round >= 0:
+                times[leg].append(seconds / n_steps)
+                if isinstance(meter, Meter):
+                    joules[leg].append(meter.joules(before, meter.read()) / n_steps)
+    readable = bool(joules[OFF]) and all(min(found) > 0 for found in joules)
+    ratio, control = ratios(times)
+    energy, energy_control = ratios(joules) if readable else (None, None)
+    return Rung(
+        rows=rows,
+        off_ms=round_to(1000 * statistics.median(times[OFF])),
+        ratio=ratio,
+        control=control,
+        energy=energy,
+        energy_control=energy_control,
+    )
+
+
+def ratios(found: list[list[float]]) -> tuple[float, Span]:
+    """The median of on / off, and where the middle 80 % of control / off lies, of pairs of one round."""
+    on = statistics.median(b / a for a, b in zip(found[OFF], found[ON], strict=True))
+    control = sorted(c / a for a, c in zip(found[OFF], found[CONTROL], strict=True))
+    cut = (len(control) + 5) // 10
+    return round_to(on), (round_to(control[cut]), round_to(control[-1 - cut]))
+
+
+def round_to(value: float) -> float:
+    """Four digits behind the point: more is noise."""
+    return round(value, 4)
+
+
+def _compiled(checkpoint: Checkpoint, class_name: str, choices: tuple[str, ...]) -> Compiled:
+    goal = Goal(hardware_class=class_name, choices=choices, steps=(("decode", None),))
     return compiled(checkpoint_texts(checkpoint), library(), goal)
+
+
+def _hash(plans: Iterable[Plan]) -> str:
+    return hashlib.sha256("\n".join(plan.digest for plan in plans).encode("ascii")).hexdigest()
 
 
 def _behind(first: Layout, second: Layout) -> Layout:
@@ -93,53 +154,18 @@ def _behind(first: Layout, second: Layout) -> Layout:
     return replace(second, steps=(*steps, *second.steps))
 
 
-def _program(
-    source: Path, checkpoint: Checkpoint, cache: Cache, made: Compiled, shape: Layout, n_threads: int
-) -> Program:
-    manifest = build_manifest(made.plans[0].weights, PANEL, made.bound.equal)
-    weights = bake(manifest, checkpoint, cache, lambda done, total: None)
-    return Program(source, shape, weights.words.view(np.uint8), n_threads, max(LADDER))
-
-
-def _rung(legs: list[Program], n_rows: int) -> Rung:
-    times: list[list[float]] = [[], [], []]
-    joules: list[list[float]] = [[], [], []]
-    for round in range(-1, ROUNDS):
-        for place in range(len(legs)):
-            leg = (place + round) % len(legs)  # no leg always follows the same one
-            before, started = _joules(), time.perf_counter()
-            for _ in range(STEPS):
-                _step(legs[leg], n_rows)
-            seconds, after = time.perf_counter() - started, _joules()
-            if round >= 0:
-                times[leg].append(seconds / STEPS)
-                if before is not None and after is not None and after > before:
-                    joules[leg].append((after - before) / STEPS)
-    on, off, control = (1000 * statistics.median(found) for found in times)
-    energy = [statistics.median(found) if found else None for found in joules]
-    return Rung(rows=n_rows, on_ms=on, off_ms=off, control_ms=control, on_joules=energy[0], off_joules=energy[1])
-
-
-def _step(program: Program, n_rows: int) -> None:
-    """One decode step of as many sequences, each at the same position, with a page of its own."""
+def _steps(program: Program, n_rows: int) -> Callable[[], None]:
+    """A decode step of as many sequences, each at the same position, with a page of its own."""
     pages = Pages(max(LADDER))
     for sequence in range(n_rows):
         pages.grow(sequence, POSITION + 1)
-    program.step(
-        Rows(
-            mode="decode",
-            tokens=[17] * n_rows,
-            positions=[POSITION] * n_rows,
-            sequences=range(n_rows),
-            page_tables=pages.tables(tuple(range(n_rows)), program.layout.table_width),
-            logit_rows=range(n_rows),
-            section=MAIN,
-        )
+    rows = Rows(
+        mode="decode",
+        tokens=[17] * n_rows,
+        positions=[POSITION] * n_rows,
+        sequences=range(n_rows),
+        page_tables=pages.tables(tuple(range(n_rows)), program.layout.table_width),
+        logit_rows=range(n_rows),
+        section=MAIN,
     )
-
-
-def _joules() -> float | None:
-    try:
-        return int(RAPL.read_text("ascii")) / 1e6
-    except (OSError, ValueError):
-        return None  # not shown here, or not to this user
+    return lambda: program.step(rows)

@@ -1,18 +1,15 @@
 """`met circuit prove` and `met circuit lint`: whether relations keep the bytes, and what is wrong with rules."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from circuit.errors import PlanError, Problem
-from cli.options import JsonOption
+from cli.options import JsonOption, PolicyOption
 
 if TYPE_CHECKING:
-    from circuit.load.rules import Rule
-    from circuit_exec.ab import Rung
     from circuit_exec.prove.given import Class
     from circuit_exec.prove.run import Verdict
 
@@ -22,7 +19,7 @@ PROVE_EXAMPLES = """Examples:
   met circuit prove
   met circuit prove linear_qkv --json
   met circuit prove --class avx2 --write
-  met circuit prove linear_gate_up --ab smollm2
+  met circuit prove linear_gate_up --class avx2 --ab smollm2 --write
 """
 LINT_EXAMPLES = """Examples:
 
@@ -37,16 +34,19 @@ ClassOption = Annotated[str, typer.Option("--class", metavar="C", help="The hard
 def prove(
     rules: Annotated[list[str] | None, typer.Argument(metavar="[RULE]...", help="Relations; all by default.")] = None,
     hardware_class: ClassOption = "cpu",
-    write: Annotated[bool, typer.Option("--write", help="Write the records to the class's PROOFS.toml.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the records to the class's PROOFS.toml; with --ab, EVIDENCE.toml.")
+    ] = False,
     ab: Annotated[
         str | None, typer.Option("--ab", metavar="MODEL", help="Measure each rule on against off instead.")
     ] = None,
+    policy: PolicyOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Prove that fused rules keep the bytes: definitions node by node, compiled kernels byte by byte.
 
     Exits with 1 when a claimed equality fails; then nothing is written. With --ab, measures decode steps of 1 to 64
-    rows with and without each rule, and with the rule once more as a control.
+    rows with and without each rule under --policy, and without it once more as a control.
     """
     from circuit.load.proofs import proofs_path
     from circuit_exec.cache import user_cache
@@ -54,12 +54,15 @@ def prove(
     from circuit_exec.prove.given import chosen, class_of
     from circuit_exec.prove.run import prove as verdicts_of
     from circuit_exec.prove.run import written
+    from cli.evidence import measured
     from cli.progress import progress_bar
 
     given = class_of(library(), hardware_class)
     asked = chosen(given, tuple(rules or ()))
     if ab is not None:
-        return _measure(ab, given, asked, write, as_json)
+        return measured(ab, given, asked, tuple(policy or ()), named=bool(rules), write=write, as_json=as_json)
+    if policy:
+        raise PlanError(Problem(message="--policy is for --ab: a proof holds under any", fix="leave it out"))
     found: list[Verdict] = []
     with progress_bar() as progress:
         for verdict in verdicts_of(given, asked, user_cache(), progress):
@@ -74,38 +77,6 @@ def prove(
     if as_json:
         print(_json(given, found), end="")
     return 1 if failed else 0
-
-
-def _measure(model: str, given: "Class", asked: "tuple[Rule, ...]", write: bool, as_json: bool) -> int:
-    from circuit_exec.ab import measure
-    from circuit_exec.build import available_threads
-    from circuit_exec.cache import user_cache
-    from cli.models import model_path
-    from cli.progress import progress_bar
-
-    if write:
-        raise PlanError(Problem(message="--write is for proofs, not for --ab", fix="leave out one of them"))
-    found = []
-    with progress_bar() as progress:
-        for rule in asked:
-            name, threads = given.hardware.name, available_threads()
-            for rung in measure(model_path(model), name, rule, user_cache(), threads, progress):
-                found.append({"rule": rule.id, "threads": threads, **asdict(rung)})
-                if not as_json:
-                    print(_rung(rule.id, rung), flush=True)
-    if as_json:
-        print(json.dumps({"class": given.hardware.name, "steps": found}, indent=1))
-    return 0
-
-
-def _rung(rule: str, rung: "Rung") -> str:
-    from circuit_exec.ab import gain, noise
-
-    times = f"on {rung.on_ms:.3f} ms, off {rung.off_ms:.3f} ms: {100 * gain(rung):+.1f} %"
-    energy = "energy cannot be read"
-    if rung.on_joules is not None and rung.off_joules is not None:
-        energy = f"on {rung.on_joules:.4f} J, off {rung.off_joules:.4f} J"
-    return f"{rule}: {rung.rows} rows: {times} (control {100 * noise(rung):.1f} %); {energy}"
 
 
 def _line(verdict: "Verdict") -> str:
@@ -133,28 +104,35 @@ def _json(given: "Class", found: "list[Verdict]") -> str:
 
 
 def lint(hardware_class: ClassOption = "cpu", as_json: JsonOption = False) -> int:
-    """Look for rules without a winner, rules that never win, holes, and examples that do not fire.
+    """Look for rules without a winner, rules that never win, holes, examples that do not fire, defaults that lose.
 
-    Exits with 1 when something is found.
+    Exits with 1 when something is found. Defaults that nobody has measured are told, and no failure.
     """
     from circuit.errors import render
+    from circuit.load.evidence import load_evidence
     from circuit.load.families import load_families
     from circuit.load.hardware import load_hardware
     from circuit.load.policy import load_policy
     from circuit.load.rules import load_rules
+    from circuit.lower.evidence import contradicted, unmeasured
     from circuit.lower.holes import findings
     from circuit_exec.library import library
 
     files = library()
     hardware = load_hardware(files, hardware_class)
     families = load_families(files, hardware)
-    rules = load_rules(files, hardware, families)
-    problems = findings(rules, families, hardware, load_policy(files))
+    rules, evidence = load_rules(files, hardware, families), load_evidence(files, hardware)
+    problems = (*findings(rules, families, hardware, load_policy(files)), *contradicted(rules, evidence, hardware))
+    notes = tuple(unmeasured(rules, evidence, hardware))
     if as_json:
-        found = [{"message": p.message, "fix": p.fix, "file": p.file, "line": p.line} for p in problems]
-        print(json.dumps({"class": hardware.name, "rules": len(rules), "findings": found}, indent=1))
-    elif problems:
-        print(render(problems))
-    else:
-        print(f"{len(rules)} rules of class {hardware.name}: nothing found")
+        found = {"class": hardware.name, "rules": len(rules), "findings": _listed(problems), "notes": _listed(notes)}
+        print(json.dumps(found, indent=1))
+        return 1 if problems else 0
+    for note in notes:
+        print(f"note: {note.message}; {note.fix}")
+    print(render(problems) if problems else f"{len(rules)} rules of class {hardware.name}: nothing found")
     return 1 if problems else 0
+
+
+def _listed(problems: tuple[Problem, ...]) -> list[dict[str, str | int | None]]:
+    return [{"message": p.message, "fix": p.fix, "file": p.file, "line": p.line} for p in problems]

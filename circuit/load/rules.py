@@ -41,8 +41,9 @@ class Element:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A lowering clause. `same` are facts that all members must share; `derive` says what weight they read in place of
-    their own. `lever` is the key of `when` that opts in to other numerics; `proof` names the test of equal bytes."""
+    """A lowering clause. `same` are facts that members of one op must share; `derive` says what weight projections read
+    in place of their own. `lever` is the key of `when` that opts in to other numerics; `proof` names the test of equal
+    bytes. A relation that is `opt_in` is off unless its setting says on; `used` is its setting in force."""
 
     id: str
     why: str
@@ -56,6 +57,8 @@ class Rule:
     family: str
     numerics: Literal["bit_identical", "reference", "differs"]
     proof: str | None
+    opt_in: bool
+    used: bool
     priority: int
     example: str
     file: str
@@ -115,6 +118,7 @@ class _Rule(FileShape):
     family: str
     numerics: Literal["bit_identical", "reference", "differs"]
     proof: str | None = None
+    opt_in: bool = False
     priority: int
     example: str
 
@@ -139,6 +143,8 @@ def _rule(document: Document, place: int, shape: _Rule) -> Rule:
         family=shape.family,
         numerics=shape.numerics,
         proof=shape.proof,
+        opt_in=shape.opt_in,
+        used=not shape.opt_in,
         priority=shape.priority,
         example=shape.example,
         file=document.source.path,
@@ -186,6 +192,9 @@ def _wrong(
         refuse('`proof` belongs to numerics = "bit_identical", and to it alone', "add or remove `proof`", "numerics")
     if (rule.numerics == "differs") != (rule.lever is not None):
         refuse('`lever` belongs to numerics = "differs", and to it alone', "add or remove `lever`", "numerics")
+    if rule.opt_in and rule.numerics != "bit_identical":
+        message = '`opt_in` belongs to numerics = "bit_identical", and to it alone: it must not change a byte'
+        refuse(message, "remove `opt_in`, or opt in by `lever` and `when`", "opt_in")
     if rule.lever is not None and rule.lever not in dict(rule.when):
         refuse(f"`when` does not say which value of `{rule.lever}` opts in", f"add when.{rule.lever}", "lever")
     for key in (key for key, _ in rule.when if key not in {known.name for known in KEYS}):

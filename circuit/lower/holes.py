@@ -76,7 +76,9 @@ def silent_examples(rules: tuple[Rule, ...], policy: Policy) -> Iterator[Problem
         chosen = dict(policy.entries) | {key: values[0] for key, values in rule.when}
         asked = replace(policy, entries=tuple(chosen.items()))
         try:
-            groups = fuse(example_of(rule), rules, asked, rule.modes[0], (rule.rows[0], rule.rows[0]), "all")
+            groups = fuse(
+                example_of(rule), _with(rules, rule), asked, rule.modes[0], (rule.rows[0], rule.rows[0]), "all"
+            )
         except PlanError as error:
             yield from error.problems
             continue
@@ -84,6 +86,11 @@ def silent_examples(rules: tuple[Rule, ...], policy: Policy) -> Iterator[Problem
         if not fired:
             message = f"rule `{rule.id}` does not fire on its example; {listed(group.rule for group in groups)} did"
             yield _at(rule, message, "write an example that it takes, or give it a higher priority")
+
+
+def _with(rules: tuple[Rule, ...], own: Rule) -> tuple[Rule, ...]:
+    """The rules, `own` in use."""
+    return tuple(replace(rule, used=True) if rule is own else rule for rule in rules)
 
 
 def _uses() -> Iterator[tuple[str, tuple[tuple[str, RuleValue], ...]]]:

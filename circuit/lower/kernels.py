@@ -64,7 +64,7 @@ def _refuse_too_much_room(tir: Tir, group: Group, effects: tuple[UOp, ...]) -> N
         node = tir.nodes[group.nodes[0]].id
         message = f"{node}: rule `{group.rule}` keeps {n_bytes} bytes in each thread, which has room for {ROOM_BYTES}"
         own = group.numerics == "bit_identical"
-        fix = f"give --set fuse.{group.rule}=off" if own else "give a config with a shorter context"
+        fix = f"give --policy fuse.{group.rule}=off" if own else "give a config with a shorter context"
         raise PlanError(Problem(message=message, fix=fix))
 
 

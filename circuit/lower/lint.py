@@ -32,7 +32,7 @@ def overlaps(rules: tuple[Rule, ...]) -> Iterator[Problem]:
 def shadows(rules: tuple[Rule, ...]) -> Iterator[Problem]:
     """Rules whose nodes are always taken before: one by one by a rule of a single op, or all by a rule of as many."""
     for winner in rules:
-        if winner.when:
+        if winner.when or winner.opt_in:
             continue
         for rule in rules:
             covered = set(rule.modes) <= set(winner.modes) and _within(rule.rows, winner.rows)

@@ -89,6 +89,8 @@ def why_not(rule: Rule, policy: Policy, mode: str, rows: tuple[int, int], which:
         reasons.append(f"it is not for mode {mode}")
     if rows[0] < rule.rows[0] or rows[1] > rule.rows[1]:
         reasons.append(f"it is for rows {rule.rows[0]}-{rule.rows[1]}")
+    if not rule.used:
+        reasons.append(f"it is {'opt-in' if rule.opt_in else 'left out'}, and fuse.{rule.id} is off")
     for key, values in rule.when:
         if policy_value(policy, key) not in values:
             reasons.append(f"it is for policy {key} = {' or '.join(values)}")

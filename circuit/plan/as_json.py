@@ -26,6 +26,7 @@ def plan_object(plan: Plan) -> dict[str, Json]:
         "context": plan.context,
         "policy": dict(plan.policy),
         "notes": list(plan.notes),
+        "settings": list(plan.settings),
         "arena_bytes": plan.arena_bytes,
         "kernels": [
             {"name": kernel.name, "family": kernel.family, "point": kernel.point, "digest": kernel_digest(kernel)}

@@ -33,11 +33,14 @@ from circuit.tir.ir import Tir, Weight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive)."""
+    """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive).
+
+    `settings` are those that are not as the rules state them."""
 
     hardware: HardwareClass
     families: tuple[Family, ...]
     policy: Policy
+    settings: tuple[str, ...] = ()
     mode: str
     rows: tuple[int, int]
     run: Run
@@ -64,7 +67,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         "policy": policy_part(request.policy),
         "run": run_part(request.run),
         "step": step_part(request.mode, request.rows),
-        "rules": rules_part(groups),
+        "rules": rules_part(groups, request.settings),
         "kernels": kernels_part(made.made, order),
         "class": class_part(request.hardware),
         "bytes": bytes_part(tir, request.policy, ((node, what) for group, what in changed for node in group.nodes)),
@@ -78,6 +81,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         context=tir.context,
         policy=request.policy.entries,
         notes=activation_notes(tir, request.policy),
+        settings=request.settings,
         buffers=buffers,
         arena_bytes=arena_bytes,
         weights=draft.weights(),

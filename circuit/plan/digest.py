@@ -57,9 +57,9 @@ def bytes_part(tir: Tir, policy: Policy, changed: Iterable[tuple[int, str]]) -> 
     return _hash(lines)
 
 
-def rules_part(groups: tuple[Group, ...]) -> str:
-    """Which nodes are computed together, and by which rule."""
-    return _hash(f"{group.rule} {group.family} {group.numerics} {group.nodes}" for group in groups)
+def rules_part(groups: tuple[Group, ...], settings: tuple[str, ...] = ()) -> str:
+    """Which nodes are computed together, and by which rule; and the settings that were asked for."""
+    return _hash([*(f"{group.rule} {group.family} {group.numerics} {group.nodes}" for group in groups), *settings])
 
 
 def kernels_part(kernels: Iterable[Kernel], order: Iterable[int]) -> str:

@@ -96,6 +96,7 @@ class Plan:
     context: int
     policy: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    settings: tuple[str, ...] = ()  # `fuse.RULE=on|off`, those that are not as the rules state them
     buffers: tuple[Buffer, ...]
     arena_bytes: int
     weights: tuple[Weight, ...]

@@ -36,6 +36,8 @@ def _head(plan: Plan) -> Iterator[str]:
     yield f"policy {' '.join(f'{key}={value}' for key, value in plan.policy)}"
     for note in plan.notes:
         yield from wrap(note, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    if plan.settings:
+        yield from wrap(f"settings {' '.join(plan.settings)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     for name, value in plan.parts:
         yield f"part {name:<10} {value}"
     counts = (

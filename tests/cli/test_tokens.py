@@ -1,10 +1,12 @@
 """Token ids from a file."""
 
+from pathlib import Path
+
 import pytest
 
 from circuit.errors import LoadError
 from circuit.text import Source
-from cli.tokens import parse_tokens
+from cli.tokens import parse_tokens, read_tokens
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,13 @@ def test_an_id_beyond_31_bits_is_refused() -> None:
 def test_a_file_without_ids_is_refused(text: str) -> None:
     with pytest.raises(LoadError, match="the file holds no token ids"):
         parse_tokens(Source(path="ids.txt", text=text))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_bytes(b"1 2 \xff")
+    with pytest.raises(LoadError) as caught:
+        read_tokens(path)
+    assert str(caught.value) == (
+        f"error: the token file is not text\n --> {path}\n  = fix: give a text file of token ids"
+    )

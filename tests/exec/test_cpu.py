@@ -9,7 +9,7 @@ import pytest
 from circuit.emit.runtime import GREEDY, MAIN
 from circuit.errors import RunError
 from circuit_exec.cache import Cache
-from circuit_exec.cpu import Program, Rows, open_library
+from circuit_exec.cpu import Draw, Program, Rows, open_library
 from circuit_exec.memory import allocate
 from tests.exec import small
 
@@ -23,6 +23,8 @@ TWO = Rows(
     logit_rows=[2, 1],
     section=GREEDY,
 )
+
+DRAW = Draw(temperature=1.0, top_p=1.0, seed=1, choice=0, position=1)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,10 @@ def test_a_step_without_logit_rows_leaves_no_logits(program: Program) -> None:
         (replace(TWO, sequences=[0, 2, 0]), "sequence 2 is outside 0 to 1"),
         (replace(TWO, page_tables=TABLES + 3), "page 8 is outside 0 to 7"),
         (replace(TWO, logit_rows=[3]), "logit row 3 is outside 0 to 2"),
+        (
+            replace(TWO, draws=[replace(DRAW, position=150 + 1), DRAW]),
+            f"position to draw for {150 + 1} is outside 0 to {150}",
+        ),
     ],
 )
 def test_a_value_out_of_bounds_is_refused_before_the_step(program: Program, rows: Rows, expected: str) -> None:

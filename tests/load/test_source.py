@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circuit.errors import LoadError
-from circuit.load.json_text import read_json
+from circuit.load.json_text import _DIGITS, read_json
 from circuit.load.source import Plain, line_of
 from circuit.load.toml_text import read_toml
 from circuit.text import Source, literal, parse_literal, quoted, round_f32, unquoted
@@ -69,6 +69,18 @@ def test_malformed_json_names_its_line(text: str, message: str, line: int) -> No
     error = json_error(text)
     assert error.startswith(f"error: {message}\n --> config.json:{line}\n")
     assert error.endswith("  = fix: correct the JSON text on this line")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("1" * 5000, f"a number has more than {_DIGITS} digits"),
+        (r'"\ud800"', "the string has half of a surrogate pair"),
+    ],
+)
+def test_json_values_that_nothing_can_hold_are_refused(value: str, message: str) -> None:
+    error = json_error(f'{{\n "a": {value}\n}}')
+    assert error.startswith(f"error: {message}\n --> config.json:2\n")
 
 
 json_values = st.recursive(

@@ -57,6 +57,38 @@ def test_every_op_has_a_rule_of_its_own_and_a_point_in_both_modes_for_all_rows(o
             assert max(p.rows[1] for p in points) == 65536
 
 
+def test_a_pattern_without_elements_is_refused() -> None:
+    text = ONE.partition("\n[[rule.pattern]]")[0].replace("rows = [1, 8]\n", "rows = [1, 8]\npattern = []\n")
+    check(
+        text,
+        """
+error: rule `glu`: the pattern is empty
+ --> kernels/avx2/common/FUSIONS.toml:8
+  | pattern = []
+  = fix: add one element for each op""",
+    )
+
+
+def test_a_role_that_the_op_does_not_have_is_refused() -> None:
+    path = "kernels/cpu/common/FUSIONS.toml"
+    text = next(source.text for source in LIBRARY.files if source.path == path).replace('["gate"]', '["gates"]', 1)
+    with pytest.raises(LoadError) as error:
+        class_rules(with_files(LIBRARY, kernels__cpu__common__FUSIONS=text))
+    (problem,) = error.value.problems
+    assert problem.message.endswith(": `linear` has no role `gates`")
+    assert problem.fix == f"use one of: {', '.join(OPS['linear'].roles)}"
+
+
+def test_an_example_with_a_line_that_is_no_node_is_refused() -> None:
+    rule = next(rule for rule in class_rules(LIBRARY) if rule.id == "glu")
+    with pytest.raises(LoadError) as error:
+        example_of(replace(rule, example="p = glue(g, u)"))
+    assert str(error.value) == (
+        f"error: rule `glu`: the example has `p = glue(g, u)`, which is no node\n --> {rule.file}:{rule.line}\n"
+        "  = fix: write `out = op(in) name=value ...`"
+    )
+
+
 def test_a_class_replaces_an_inherited_rule_by_its_id_and_removes_others() -> None:
     text = ONE.replace("schema = 1", 'schema = 1\nremove = ["glu+linear_down"]')
     rules = {rule.id: rule for rule in class_rules(with_files(LIBRARY, kernels__avx2__common__FUSIONS=text), "avx2")}
