@@ -1,6 +1,7 @@
 """`met logits`: the logits of every position of a token list, and their hash, so that anyone can compare bytes."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +75,8 @@ def _write(path: Path, values: "NDArray[np.float32]") -> None:
         fix = "make room, or give --out a place that can be written"
         raise RunError(_problem(path, f"the logits cannot be written: {_reason(error)}", fix)) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # what kept it from being written may keep it from being removed
+            beside.unlink(missing_ok=True)
 
 
 def _problem(path: Path, message: str, fix: str) -> Problem:

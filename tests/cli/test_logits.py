@@ -74,13 +74,21 @@ def test_more_tokens_than_the_context_are_refused(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "out", "message"),
+    ("tokens", "out", "message", "fix"),
     [
-        ("none.txt", "a.npy", "the token file cannot be read: no such file or directory"),
-        ("ids.txt", "a.txt", "the output is a NumPy file"),
-        ("ids.txt", "none/a.npy", "the folder of the output does not exist"),
+        ("none.txt", "a.npy", "the token file cannot be read: no such file or directory", "give a file of token ids"),
+        ("ids.txt", "a.txt", "the output is a NumPy file", "give --out a name that ends in .npy"),
+        ("ids.txt", "none/a.npy", "the folder of the output does not exist", "make it: mkdir -p none"),
+        (
+            "ids.txt",
+            f"{'a' * 246}.npy",
+            "the logits cannot be written: file name too long",
+            "make room, or give --out a place that can be written",
+        ),
     ],
 )
-def test_a_file_that_cannot_be_read_or_written_is_refused(home: Home, tokens: str, out: str, message: str) -> None:
+def test_a_file_that_cannot_be_read_or_written_is_refused(
+    home: Home, tokens: str, out: str, message: str, fix: str
+) -> None:
     ids(home, "ids.txt", "1 2 3")
-    refused(home.met("logits", "model", "--tokens", tokens, "--out", out), message=message)
+    refused(home.met("logits", "model", "--tokens", tokens, "--out", out), message=message, fix=fix)

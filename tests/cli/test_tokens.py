@@ -42,7 +42,8 @@ def test_an_id_beyond_31_bits_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "[]", "[ ]"])
 def test_a_file_without_ids_is_refused(text: str) -> None:
-    with pytest.raises(LoadError, match="the file holds no token ids"):
+    said = r"the file holds no token ids\n --> ids.txt\n  = fix: write at least one id into it"
+    with pytest.raises(LoadError, match=said):
         parse_tokens(Source(path="ids.txt", text=text))
 
 

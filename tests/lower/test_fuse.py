@@ -136,6 +136,13 @@ def test_a_parameter_that_no_rule_takes_is_refused_with_what_each_rule_has_again
     )
 
 
+def test_an_op_that_no_rule_has_is_refused() -> None:
+    rules = tuple(rule for rule in RULES if all(element.op != "glu" for element in rule.pattern))
+    with pytest.raises(PlanError) as error:
+        fuse(dense(Sizes(layers=1)), rules, POLICY, "decode", (1, 64), "all")
+    assert error.value.problems[0].message == "l0.mlp.glu: no rule computes this glu; no rule has this op"
+
+
 def test_a_parameter_that_a_rule_does_not_know_keeps_it_from_matching() -> None:
     tir = dense(Sizes(layers=1))
     nodes = tuple(replace(n, params=(*n.params, ("softcap", 30.0))) if n.op == "attention" else n for n in tir.nodes)

@@ -201,6 +201,7 @@ def test_a_family_without_a_point_for_the_rows_is_refused_with_the_points_it_has
     assert problem.message == (
         "family gather has no point for decode of rows 3-8; it has scalar (decode, prefill; rows 1-4)"
     )
+    assert problem.fix == "add a point, or ask for other rows"
     assert problem.file == "kernels/cpu/common/KERNEL_FAMILIES.toml"
 
 
