@@ -41,6 +41,10 @@ from circuit_exec.library import library
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 POSITION = 40
 
+LEAST_ROUNDS, MOST_ROUNDS = 5, 15
+RUNG_S = 5.0
+"""A rung has at least so many rounds and at most so many; in between, it ends when it has taken this long."""
+
 OFF, ON, CONTROL = range(3)
 
 
@@ -92,16 +96,19 @@ def measure(given: Sides, cache: Cache, n_threads: int, meter: Meter | str, prog
         for place, rows in enumerate(LADDER):
             progress(f"measuring {given.rule}", place / len(LADDER))
             legs = [_steps(program, rows) for program in (a, b, c)]
-            yield rung(rows, legs, 15 if rows <= 8 else 7, meter)
+            yield rung(rows, legs, meter)
         progress(f"measuring {given.rule}", 1.0)
 
 
-def rung(rows: int, legs: list[Callable[[], None]], rounds: int, meter: Meter | str) -> Rung:
+def rung(rows: int, legs: list[Callable[[], None]], meter: Meter | str) -> Rung:
     """The legs in turn: off, on, control. The first round is not counted."""
     times: list[list[float]] = [[], [], []]
     joules: list[list[float]] = [[], [], []]
     n_steps = max(1, 4 // rows)
-    for round in range(-1, rounds):
+    begun = time.perf_counter()
+    for round in range(-1, MOST_ROUNDS):
+        if round >= LEAST_ROUNDS and time.perf_counter() - begun > RUNG_S:
+            break
         for place in range(len(legs)):
             leg = (place + round) % len(legs)  # no leg always follows the same one
             before = meter.read() if isinstance(meter, Meter) else ()

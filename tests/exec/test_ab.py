@@ -45,9 +45,9 @@ def test_a_rung_counts_joules_where_they_can_be_read(tmp_path: Path) -> None:
 
         return run
 
-    made = rung(64, [leg(2000), leg(1000), leg(2000)], 5, found)
+    made = rung(64, [leg(2000), leg(1000), leg(2000)], found)
     assert (made.energy, made.energy_control) == (0.5, (1.0, 1.0))
-    assert rung(64, [leg(1), leg(1), leg(1)], 3, "no").energy is None
+    assert rung(64, [leg(1), leg(1), leg(1)], "no").energy is None
 
 
 def packages(folder: Path, *used: int) -> None:
