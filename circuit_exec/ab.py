@@ -42,7 +42,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64)
 POSITION = 40
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 15
-RUNG_S = 5.0
+RUNG_S = 3.0
 """A rung has at least so many rounds and at most so many; in between, it ends when it has taken this long."""
 
 OFF, ON, CONTROL = range(3)
