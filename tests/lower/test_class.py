@@ -267,3 +267,12 @@ arch = {{ sm_80 = "sm_80" }}
 {more}
 """
     check(with_files(LIBRARY, kernels__new__HARDWARE=text), "new", expected)
+
+
+def test_a_class_without_vector_registers_renders_no_c() -> None:
+    with pytest.raises(PlanError) as error:
+        lanes_of(load_hardware(LIBRARY, "cuda"))
+    assert str(error.value) == (
+        "error: class cuda does not state vector_lanes, so no C is rendered for it\n"
+        "  = fix: name a class of processors with vector registers"
+    )

@@ -93,7 +93,7 @@ def test_a_model_of_126_layers_has_as_many_kernels_as_one_of_two() -> None:
     ("sizes", "message", "fix"),
     [
         (
-            Sizes(layers=1, dim=32768),
+            Sizes(layers=1, dim=2**20),
             "l0.attn.norm: rule `rms_norm+linear_qkv` keeps 8388608 bytes in each thread, which has room for 6291456",
             "give --policy fuse.rms_norm+linear_qkv=off",
         ),
@@ -106,7 +106,7 @@ def test_a_model_of_126_layers_has_as_many_kernels_as_one_of_two() -> None:
 )
 def test_more_local_storage_than_a_thread_has_room_for_is_refused(sizes: Sizes, message: str, fix: str) -> None:
     with pytest.raises(PlanError) as error:
-        list(lowered(dense(sizes), LIBRARY, Goal(hardware_class="cpu", steps=(("decode", None),)), ()))
+        list(lowered(dense(sizes), LIBRARY, Goal(hardware_class="cpu", steps=(("decode", (1, 2)),)), ()))
     assert str(error.value) == f"error: {message}\n  = fix: {fix}"
 
 

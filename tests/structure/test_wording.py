@@ -39,7 +39,13 @@ COVERED = (
     "circuit_exec/model.py",
     "circuit_exec/prove/",
     "circuit_exec/text/",
-    "cli/",
+    "cli/circuits.py",
+    "cli/diff.py",
+    "cli/evidence.py",
+    "cli/logits.py",
+    "cli/main.py",
+    "cli/prove.py",
+    "cli/tokens.py",
 )
 """Where this holds: how the paths begin."""
 RAISERS = ("Problem", "ValueError", "problem", "problem_at", "refuse", "refused")
