@@ -116,8 +116,8 @@ def test_why_tells_the_rule_of_a_node_for_every_plan(folder: Path) -> None:
     ran = met("circuit", "why", "config.json", "l1.attn.rope_q", home=folder)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("l1.attn.rope_q (rope) in decode, rows 1-2; decode, rows 3-64; prefill, rows 1-512\n")
-    ran = met("circuit", "why", "config.json", "l1.attn.o", "--mode", "decode", "--rows", "2-4", "--json", home=folder)
-    assert [(plan["mode"], plan["rows"]) for plan in json.loads(ran.out)["plans"]] == [("decode", [2, 4])]
+    ran = met("circuit", "why", "config.json", "l1.attn.o", "--mode", "decode", "--rows", "3-4", "--json", home=folder)
+    assert [(plan["mode"], plan["rows"]) for plan in json.loads(ran.out)["plans"]] == [("decode", [3, 4])]
 
 
 def test_why_refuses_a_node_that_is_not_there(folder: Path) -> None:
