@@ -131,7 +131,9 @@ def outputs(
     The rules are the single-op ones and, if given, `rule`, which then must fire.
     """
     tir = chain.tir(ends)
-    plans = tuple(_planned(tir, rule, mode, rows) for mode, rows in STEPS if mode in modes)
+    most = {known.id: known.rows[1] for known in RULES}.get(rule or "", N_TOKENS)
+    steps = [(mode, (lo, min(hi, most))) for mode, (lo, hi) in STEPS if mode in modes]
+    plans = tuple(_planned(tir, rule, mode, rows) for mode, rows in steps)
     for made in plans:
         used = [launch.rule for launch in made.launches]
         assert rule is None or used.count(rule) == 1, f"{rule} does not fire: {used}"
@@ -149,8 +151,16 @@ def outputs(
 
 
 def _run(program: Program, edges: Sequence[str], modes: Sequence[str]) -> Iterator[Words]:
-    for mode, n in (("decode", 1), ("decode", 5), ("decode", 8), ("prefill", 1), ("prefill", 7), ("prefill", N_TOKENS)):
-        if mode not in modes:
+    for mode, n in (
+        ("decode", 1),
+        ("decode", 2),
+        ("decode", 5),
+        ("decode", 8),
+        ("prefill", 1),
+        ("prefill", 7),
+        ("prefill", N_TOKENS),
+    ):
+        if mode not in modes or n > program.max_rows(mode):
             continue
         program.step(_rows(mode, n, program.layout.table_width))
         for edge in edges:
