@@ -85,6 +85,11 @@ def edge_words(format: str, dim: int) -> int:
 BROUGHT_TOGETHER = tuple(name for name in FORMATS if name == "f8_e4m3" or name.startswith("i4_"))
 """What no file holds as one tensor."""
 
+STATE_FORMATS = ("f32", "f16", "bf16", "int8")
+"""What keys and values may be stored in. int8: signed bytes under one f32 scale for each position, head and side; no
+file has it. What a page of each looks like stands in `sigma/page.py`.
+"""
+
 IQ4_NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 """What the codes of IQ4_NL stand for, before the scale. Source: kvalues_iq4nl of ggml-common.h."""
 

@@ -15,7 +15,7 @@ from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.ledger import Ledger
-from circuit.load.policy import Policy, load_policy, with_choices
+from circuit.load.policy import Policy, load_policy, policy_value, with_choices
 from circuit.load.proofs import Proof, load_proofs
 from circuit.load.rules import Rule, load_rules
 from circuit.load.settings import changed, is_setting, with_settings
@@ -37,6 +37,7 @@ from circuit.tir.bind import Bound, bind
 from circuit.tir.instantiate import instantiate
 from circuit.tir.ir import Tir
 from circuit.tir.quantize import as_declared
+from circuit.tir.states import check_stored, stored_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
     facts, ledger = map_config(checkpoint, library)
     yield "map", Mapped(facts=facts, ledger=ledger)
     yield "bir", (bir := blocks(load_circuit(library, facts.arch), facts))
-    tir = instantiate(bir)
+    tir = stored_as(instantiate(bir), _kv_format(_policy(library, goal)))
     if checkpoint.tensors is None:
         bound = Bound(tir=as_declared(tir, facts.quantization), equal=(), ignored=())
     else:
@@ -105,6 +106,7 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
 def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[str, GroupedSet | PlanSet]]:
     """The stages after `.tir`: groups, plan. `run` is what only the executor reads."""
     given = _given(library, goal)
+    check_stored(tir, _kv_format(given.policy))
     sets = tuple(
         Grouped(mode=mode, rows=rows, groups=fuse(tir, given.rules, given.policy, mode, rows, goal.rules))
         for mode, rows in given.parts
@@ -126,6 +128,12 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
         for each in sets
     )
     yield "plan", PlanSet(plans=tuple(plan(tir, g.groups, r) for g, r in zip(sets, requests, strict=True)))
+
+
+def _kv_format(policy: Policy) -> str:
+    format = policy_value(policy, "kv")
+    assert format is not None, "a policy states every key"
+    return format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,12 @@ PIECE_BYTES = 16 << 20
 
 
 def allocate(n_bytes: int, purpose: str) -> NDArray[np.uint8]:
-    """`n_bytes` zero bytes, aligned to at least 4096, on huge pages where the system gives them."""
+    """`n_bytes` zero bytes, aligned to at least 4096, on huge pages where the system gives them.
+
+    The memory is private: Linux gives shared anonymous memory no huge pages unless an administrator says so.
+    """
     try:
-        mapped = mmap.mmap(-1, max(n_bytes, 1))
+        mapped = mmap.mmap(-1, max(n_bytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
         raise RunError(
             Problem(

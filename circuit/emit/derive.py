@@ -8,8 +8,8 @@ from circuit.bake.manifest import build_manifest
 from circuit.emit.layout import ARRAYS, BOUNDED, PAGE, SCALARS, Input, Layout, Output, Room, Step
 from circuit.lower.ir import Kernel
 from circuit.plan.ir import Plan, StateAt, StepInput, Target, WeightAt
-from circuit.sigma.attention import PAGE as DEFINED_PAGE
-from circuit.sigma.attention import pages_of
+from circuit.sigma.page import PAGE as DEFINED_PAGE
+from circuit.sigma.page import page_words, pages_of
 from circuit.tir.ir import State
 from circuit.uop.node import Param, toposort
 
@@ -31,17 +31,14 @@ def layout(plans: tuple[Plan, ...]) -> Layout:
         read_bytes=_read_bytes(first),
         steps=tuple(Step(mode=plan.mode, rows=plan.rows, outputs=_outputs(plan)) for plan in plans),
         inputs=tuple(inputs[name] for name in BOUNDED if name in inputs),
-        states=tuple(
-            Room(name=state.name, page_words=page_words(state), max_pages=max_words[place] // page_words(state))
-            for place, state in enumerate(first.states)
-        ),
+        states=tuple(_room(state, max_words[place]) for place, state in enumerate(first.states)),
     )
 
 
-def page_words(state: State) -> int:
-    """Words of 4 bytes that one page of a state takes."""
+def _room(state: State, most_words: int) -> Room:
     assert state.kind == "paged_kv", f"{state.name}: a state of kind {state.kind} has no pages"
-    return 2 * state.heads * PAGE * state.head_dim
+    words = page_words(state.format, state.heads, state.head_dim)
+    return Room(name=state.name, page_words=words, max_pages=most_words // words)
 
 
 def slot_params(kernel: Kernel) -> dict[int, Param]:

@@ -6,7 +6,7 @@ These are records alone: a warm start reads them back from the cache and must no
 from dataclasses import dataclass
 
 PAGE = 64
-"""Positions in a page, as in circuit/sigma/attention.py: `derive` holds it to that, and a warm start imports no op."""
+"""Positions in a page, as in circuit/sigma/page.py: `derive` holds it to that, and a warm start imports no op."""
 
 SCALARS = ("n", "m")
 ARRAYS = (

@@ -25,12 +25,13 @@ class InArena:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InState:
-    """Keys or values of `heads` x `head_dim` in the pages of a state, at the positions of the step's rows."""
+    """Keys or values of `heads` x `head_dim` in the pages of a state, at the positions of the step's rows: decoded."""
 
     state: int
     side: str  # keys | values
     heads: int
     head_dim: int
+    format: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def watched(tir: Tir, groups: tuple[Group, ...], plan: Plan) -> tuple[Watched, .
         for target in _written_states(plan, launch, written[launch.kernel]):
             state = plan.states[target]
             for side in ("keys", "values"):
-                held = InState(state=target, side=side, heads=state.heads, head_dim=state.head_dim)
+                held = InState(state=target, side=side, heads=state.heads, head_dim=state.head_dim, format=state.format)
                 found.append(_watched(place, launch, f"{state.name}.{side}", "n", state.heads * state.head_dim, held))
     return tuple(found)
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from circuit.errors import LoadError, Problem
-from circuit.formats import FORMATS
+from circuit.formats import FORMATS, STATE_FORMATS
 from circuit.load.circuit_checks import circuit_problems
 from circuit.load.circuits import (
     Binding,
@@ -187,9 +187,9 @@ class _Builder:
         states = []
         for place, state in enumerate(block.state):
             at = (*base, "state", place)
-            if state.format not in FORMATS:
+            if state.format not in STATE_FORMATS:
                 message = f"state `{state.id}` has the unknown format `{state.format}`"
-                self.add(document, line_of(document, at), message, f"use one of: {listed(FORMATS)}")
+                self.add(document, line_of(document, at), message, f"use one of: {listed(STATE_FORMATS)}")
             heads, head_dim = (self.expr(document, at, text)[0] for text in (state.heads, state.head_dim))
             states.append(StateSpec(id=state.id, kind=state.kind, format=state.format, heads=heads, head_dim=head_dim))
         return Block(

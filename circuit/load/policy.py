@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from circuit.errors import LoadError, PlanError, Problem
+from circuit.formats import STATE_FORMATS
 from circuit.load.edge import FileShape, validated
 from circuit.load.inputs import Library, files_under
 from circuit.load.shapes import Schema
@@ -29,7 +30,7 @@ KEYS: tuple[Key, ...] = (
         implemented=("f32", "int8/g32"),
         planned=(),
     ),
-    Key(name="kv", why="the storage format of keys and values", implemented=("f32",), planned=("bf16",)),
+    Key(name="kv", why="the storage format of keys and values", implemented=STATE_FORMATS, planned=()),
     Key(
         name="parity",
         why="where bytes are equal: on every machine, on one class, on one build",

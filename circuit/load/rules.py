@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from circuit.errors import LoadError, Problem
-from circuit.formats import EDGE_FORMATS, FORMATS
+from circuit.formats import EDGE_FORMATS, FORMATS, STATE_FORMATS
 from circuit.load.edge import FileShape, validated
 from circuit.load.families import Family
 from circuit.load.hardware import HardwareClass
@@ -241,7 +241,8 @@ def _wrong_element(element: Element) -> list[tuple[str, str]]:
             unknown = [str(value) for value in values if value not in use.roles]
             problems += [(f"`{element.op}` has no role `{r}`", f"use one of: {listed(use.roles)}") for r in unknown]
         if name in ("reads", "writes", "weight", "bias", "state") and values != "any":
-            known = EDGE_FORMATS if name in ("reads", "writes") else FORMATS
+            edges = EDGE_FORMATS if name in ("reads", "writes") else tuple(FORMATS)
+            known = STATE_FORMATS if name == "state" else edges
             unknown = [str(value) for value in values if value not in known]
             problems += [(f"there is no format `{f}`", f"use one of: {listed(known)}") for f in unknown]
     return problems

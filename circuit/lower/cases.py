@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from circuit.errors import PlanError, Problem
-from circuit.formats import GROUP, INT8_G32
+from circuit.formats import GROUP, INT8_G32, STATE_FORMATS
 from circuit.load.rules import Element, Rule
 from circuit.lower.example import example_of
 from circuit.lower.fuse import matches
@@ -97,6 +97,8 @@ def _facts(rule: Rule, element: Element, node: int) -> Iterator[Fact]:
         key = name.removeprefix("param.")
         if name == "weight" and element.op == "linear":
             yield node, "weight", PANEL_FORMATS if accepted == "any" else accepted
+        elif name == "state":
+            yield node, "state", STATE_FORMATS if accepted == "any" else accepted
         elif name.startswith("param.") and accepted != "any":
             yield node, key, accepted
         elif name.startswith("param."):
@@ -117,11 +119,16 @@ def _case(rule: Rule, example: Tir, members: Sequence[int], facts: list[Fact], k
     head_dim = next((v for (_, key), v in chosen.items() if key == "head_dim"), _samples(rule, "head_dim")[k % 2])
     nodes = list(example.nodes)
     for place in members:
-        values = {key: value for (node, key), value in chosen.items() if node == place and key != "weight"}
+        own = {key: value for (node, key), value in chosen.items() if node == place}
+        values = {key: value for key, value in own.items() if key not in ("weight", "state")}
         nodes[place] = replace(nodes[place], params=_params(nodes[place], values))
     assert isinstance(head_dim, int), head_dim
     dims = _dims(example, nodes, head_dim, _at(sizes.reduced, k), _at(sizes.free, k))
     tir = _sized(example, nodes, dims, head_dim, formats)
+    stored = {place: str(chosen[node, "state"]) for node in members for place in nodes[node].states}
+    tir = replace(
+        tir, states=tuple(replace(s, format=stored.get(place, s.format)) for place, s in enumerate(tir.states))
+    )
     group = matches(tir, rule)
     if len(group) != 1 or len(group[0].nodes) != len(rule.pattern):
         raise _refuse(rule, f"it does not fire at case {k}", "write an example that fires at every value it takes")

@@ -8,6 +8,7 @@ from circuit.lower.ir import Group, Kernel
 from circuit.lower.realize import Wiring, define
 from circuit.lower.schedules import schedule
 from circuit.lower.weights import weights_of
+from circuit.sigma.page import head_words
 from circuit.sigma.storage import unit_inputs
 from circuit.tir.ir import Tir, Weight
 from circuit.uop.build import group as group_of
@@ -74,7 +75,10 @@ def _matrices(tir: Tir, group: Group) -> tuple[Weight, ...]:
 
 
 def _unit(tir: Tir, group: Group) -> int:
-    """Inputs of a storage unit of what the group projects with."""
+    """Inputs of a storage unit of what the group projects with; words of a head of a state that it reads."""
+    states = [tir.states[place] for node in group.nodes for place in tir.nodes[node].states]
+    if states:
+        return head_words(states[0].format, states[0].head_dim)
     return max((unit_inputs(w.format) for w in _matrices(tir, group)), default=1)
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from itertools import count
 
 from circuit.formats import GROUP, INT8_G32
-from circuit.lower.steps import LARGEST_INDEX, pages_limit, step_array
+from circuit.lower.steps import room_of, step_array
 from circuit.sigma import OPS
-from circuit.sigma.attention import page_words
-from circuit.sigma.op import Coded, Room, Use
+from circuit.sigma.op import Coded, Use
 from circuit.sigma.storage_coded import CODINGS
 from circuit.tir.ir import Node, Tir, row_words
 from circuit.uop.build import i32, loop, param
@@ -29,17 +28,12 @@ def meaning_of(tir: Tir, node: Node) -> tuple[UOp, ...]:
     coded = _coded(tir, node, slots) if reads_codes(tir, node) else None
     decoded = node.weights[coded is not None :]
     weights = tuple(param(next(slots), DType.F32, tir.weights[w].shape, "weight") for w in decoded)
-    rooms = []
-    for place in node.states:
-        state = tir.states[place]
-        words = min(pages_limit(tir) * page_words(state.heads, state.head_dim), LARGEST_INDEX)
-        storage = param(next(slots), DType.F32, (words,), "state")
-        rooms.append(Room(words=storage, heads=state.heads, head_dim=state.head_dim))
+    rooms = tuple(room_of(tir, tir.states[place], next(slots)) for place in node.states)
     use = Use(
         row=loop("row", i32(ROWS)),
         inputs=tuple(inputs),
         weights=weights,
-        states=tuple(rooms),
+        states=rooms,
         step={name: step_array(tir, ROWS, name, next(slots)) for name in kind.step_inputs},
         params=dict(node.params),
         context=tir.context,

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 
 from circuit.formats import INT8_G32
 from circuit.lower.ir import Group, Slot
-from circuit.lower.steps import LARGEST_INDEX, pages_limit, step_array
+from circuit.lower.steps import room_of, step_array
 from circuit.sigma import OPS
-from circuit.sigma.attention import page_words
-from circuit.sigma.op import Coded, OpKind, Room, Use
+from circuit.sigma.op import Coded, OpKind, Room, Use, Writes
 from circuit.sigma.storage import decode_panel, panel_words
 from circuit.sigma.storage_coded import coded_panel
 from circuit.tir.ir import Node, Tir, Weight, row_words
 from circuit.uop.build import after, alloc, barrier, end, index, loop, param, reshape, stage, store
 from circuit.uop.build import group as together
 from circuit.uop.node import DType, Op, UOp, bound_ranges, substitute
-from circuit.uop.rangeify import Lowering
+from circuit.uop.rangeify import Lowering, loop_name
 from circuit.uop.simplify import simplify
 
 FORMATS = {"f32": DType.F32, "i32": DType.I32, INT8_G32: DType.U32}
@@ -107,12 +106,13 @@ class _Program:
         kind = OPS[node.op]
         if node.op == "linear":
             self._whole(node.inputs[0])
-        if node.inputs[0] in self.made and self._reads_again(node):
-            self._keep(node.inputs[0])
+        for edge in node.inputs:
+            if edge in self.made and self._reads_again(node):
+                self._keep(edge)
         use = self._use(node, kind, tuple(self.tir.weights[w] for w in node.weights))
         if kind.writes is not None:
             for writes in kind.writes(use):
-                self._write_state(use, writes.loops, writes.place, writes.value)
+                self._write_state(use, writes)
             return
         assert kind.define is not None
         for edge, value in zip(node.outputs, kind.define(use), strict=True):
@@ -191,11 +191,7 @@ class _Program:
         return param(self._slot("weight", known), DType.U32, (size,), f"weight{known}")
 
     def _state(self, state: int) -> Room:
-        record = self.tir.states[state]
-        slot = self._slot("state", 0)
-        size = pages_limit(self.tir) * page_words(record.heads, record.head_dim)
-        words = param(slot, DType.F32, (min(size, LARGEST_INDEX),), "state0")
-        return Room(words=words, heads=record.heads, head_dim=record.head_dim)
+        return room_of(self.tir, self.tir.states[state], self._slot("state", 0))
 
     def _step(self, name: str) -> UOp:
         return step_array(self.tir, self.wiring.rows_hi, name, self._slot("step", name=name))
@@ -206,17 +202,18 @@ class _Program:
         names = _AXES[len(value.shape)] if value.dtype is not DType.U32 else ("group", "word")
         self.effects.append(self.lowering.write(storage, value, names, base=self.row * self.wiring.columns[edge]))
 
-    def _write_state(self, use: Use, loops: tuple[UOp, ...], place: UOp, value: UOp) -> None:
-        own = tuple(self.lowering.loop(name, r.src[0]) for name, r in zip(("h", "d"), loops, strict=True))
-        target = index(use.states[0].words, self.lowering.at(stage(place, *loops), *own))
-        self.effects.append(end(store(target, self.lowering.at(stage(value, *loops), *own)), *own))
+    def _write_state(self, use: Use, writes: Writes) -> None:
+        own = tuple(self.lowering.loop(loop_name(r), r.src[0]) for r in writes.loops)
+        place, value = (self.lowering.at(stage(x, *writes.loops), *own) for x in (writes.place, writes.value))
+        self.effects.append(end(store(index(use.states[0].words, place), value), *own))
 
     def _reads_again(self, node: Node) -> bool:
         """Whether the node reads an element of its input more than once, and each costs more than to keep it."""
         if node.op == "act_quant":
             makers = (other for other in self.tir.nodes if node.inputs[0] in other.outputs)
             return any(other.op == "rms_norm" for other in makers)
-        return node.op == "rope"
+        packed = any(self.tir.states[state].format != "f32" for state in node.states)
+        return node.op == "rope" or packed
 
     def _keep(self, edge: int) -> None:
         """The row of `edge` goes to local storage: what follows reads an element more than once."""

@@ -12,7 +12,7 @@ from circuit.uop.schedule import (
     Block,
     Carry,
     Deal,
-    Pad,
+    Join,
     Reorder,
     Schedule,
     Split,
@@ -30,7 +30,9 @@ K_BLOCK = 32
 
 
 def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Schedule:
-    """The steps for a definition of the point's family. `unit`: inputs of a storage unit of the projection's weight."""
+    """The steps for a definition of the point's family. `unit`: inputs of a storage unit of the
+    projection's weight, or words of a head of the state.
+    """
     names = range_names(effects)
     match point.family:
         case "gather" | "kv_write":
@@ -56,7 +58,7 @@ def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Sch
         case "rope":
             return (*_lanes(names, ("d_kept", "turn", "i"), value(point, "lanes")), Thread(range="row"))
         case "attention":
-            return _attention(point)
+            return _attention(point, effects, unit)
         case "argmax":
             return (Thread(range="row"),)
         case "sample":
@@ -144,23 +146,42 @@ def _decoded(k: str, unroll: int, unit: int) -> Schedule:
     return tuple(steps)
 
 
-def _attention(point: Point) -> Schedule:
-    """Threads over heads, or over rows dealt out; lanes over positions for scores, over the head's width for values."""
-    wide, narrow, hands = value(point, "positions"), value(point, "lanes"), value(point, "row_hands")
-    shared = (
-        (
-            Deal(range="row", factor=hands, inner="row.turn"),
-            Reorder(ranges=("row", "h", "row.turn")),
-            Thread(range="row"),
-        )
-        if hands > 1
-        else (Thread(range="h"),)
-    )
-    return (
-        Pad(range="p_score", factor=wide, inner="p_score.lane"),
-        Upcast(range="p_score.lane"),
-        Pad(range="p_exp", factor=narrow, inner="p_exp.lane"),
-        Upcast(range="p_exp.lane"),
-        Upcast(range="d"),
-        *shared,
-    )
+def _attention(point: Point, effects: tuple[UOp, ...], words: int) -> Schedule:
+    """Threads over rows and key heads, or over rows dealt out; the query heads of a key head are unrolled, so that what
+    is loaded serves them all.
+
+    Lanes go over positions for scores and over a head's width for the sum of values; both are cut so that the totals
+    of all unrolled heads fill `totals` registers at most. `words`: those of one head, which its values share out.
+    """
+    lanes, totals, hands = value(point, "lanes"), value(point, "totals"), value(point, "row_hands")
+    group, head_dim = _size(effects, "i_score"), _size(effects, "d_score")
+    heads = min(group, totals)
+    vectors = 2 ** (max(totals // heads, 1).bit_length() - 1)
+    words = min(words, head_dim)
+    wide = min(vectors * lanes, words)
+    steps: list[Step] = [
+        Split(range="i_score", factor=heads, inner="i_score.head"),
+        Split(range="b_score", factor=vectors, inner="b_score.block"),
+        Reorder(ranges=("b_score.block", "i_score.head")),
+        Upcast(range="i_score.head"),
+        Upcast(range="b_score.block"),
+        Upcast(range="lane_score"),
+        Split(range="d_score", factor=4, inner="d_score.part"),
+        Upcast(range="d_score.part"),
+        Upcast(range="i_max"),
+        Upcast(range="lane_max"),
+        Upcast(range="lane_exp"),
+        Upcast(range="i_sum"),
+        Split(range="d", factor=head_dim, inner="d.field"),
+        Split(range="d", factor=heads, inner="d.head"),
+        Split(range="d.field", factor=words, inner="d.word"),
+        Split(range="d.word", factor=wide, inner="d.vector"),
+        Split(range="d.vector", factor=min(lanes, wide), inner="d.lane"),
+        Split(range="d.field", factor=vectors * lanes // wide, inner="d.part"),
+        Reorder(ranges=("d.part", "d.vector", "d.head")),
+        *(Upcast(range=f"d.{part}") for part in ("part", "vector", "head", "lane")),
+    ]
+    if hands == 1:
+        return (*steps, Join(outer="row", inner="h"), Thread(range="row"))
+    dealt = Deal(range="row", factor=hands, inner="row.turn")
+    return (*steps, dealt, Reorder(ranges=("row", "h", "row.turn")), Thread(range="row"))

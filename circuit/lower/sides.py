@@ -14,7 +14,7 @@ from circuit.lower.ir import Group, Slot
 from circuit.lower.realize import FORMATS as FORMATS_OF_EDGES
 from circuit.lower.realize import Definition, Wiring, define
 from circuit.lower.weights import weights_of
-from circuit.sigma.attention import page_words, pages_of
+from circuit.sigma.page import page_words, pages_of
 from circuit.tir.ir import Concat, Key, Recipe, Tir, Unpermute, Weight, row_words
 from circuit.uop.node import DType
 from circuit.uop.prove import Dag, Scalar
@@ -95,7 +95,7 @@ def computed(dag: Dag, case: Case, side: Side) -> Memory:
             for e, edge in enumerate(tir.edges)
         },
         states={
-            s: dag.leaves(state.name, PAGES * page_words(state.heads, state.head_dim))
+            s: dag.leaves(state.name, PAGES * page_words(state.format, state.heads, state.head_dim), DType.U32)
             for s, state in enumerate(tir.states)
         },
     )

@@ -1,7 +1,8 @@
 """The arrays that the executor gives each step, as kernels see them: types, shapes, and bounds of what addresses."""
 
-from circuit.sigma.attention import page_words, pages_of
-from circuit.tir.ir import Tir
+from circuit.sigma.op import Room
+from circuit.sigma.page import page_words, pages_of
+from circuit.tir.ir import State, Tir
 from circuit.uop.build import param
 from circuit.uop.node import DType, UOp
 
@@ -37,7 +38,14 @@ def step_array(tir: Tir, rows_hi: int, name: str, slot: int) -> UOp:
 
 def pages_limit(tir: Tir) -> int:
     """The most pages a pool can have, so that every word of every state has an i32 index."""
-    return min(LARGEST_INDEX // page_words(state.heads, state.head_dim) for state in tir.states)
+    return min(LARGEST_INDEX // page_words(state.format, state.heads, state.head_dim) for state in tir.states)
+
+
+def room_of(tir: Tir, state: State, slot: int) -> Room:
+    """A state with its pool as the PARAM of a slot."""
+    size = pages_limit(tir) * page_words(state.format, state.heads, state.head_dim)
+    words = param(slot, DType.U32, (min(size, LARGEST_INDEX),), "state0")
+    return Room(words=words, heads=state.heads, head_dim=state.head_dim, format=state.format)
 
 
 def _vocabulary(tir: Tir) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from circuit.formats import FORMATS
 from circuit.plan.ir import Plan
-from circuit.sigma.attention import PAGE, page_words
+from circuit.sigma.page import PAGE, page_words
 from circuit.sigma.storage import panel_words
 from circuit.tir.ir import State, Weight
 
@@ -127,7 +127,7 @@ def _largest(fits: Callable[[int], bool], most: int = 1 << 40) -> int:
 
 
 def _page_bytes(state: State) -> int:
-    return WORD_BYTES * page_words(state.heads, state.head_dim)
+    return WORD_BYTES * page_words(state.format, state.heads, state.head_dim)
 
 
 def _kind(name: str) -> str:

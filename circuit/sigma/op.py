@@ -15,11 +15,14 @@ Value = bool | int | float | str | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """A paged state: `words` is its pool, [pages * page_words] f32; `heads` x `head_dim` values a position and side."""
+    """A paged state: `words` is its pool, [pages * page_words]; `heads` x `head_dim` values a position and side, in
+    `format`.
+    """
 
     words: UOp
     heads: int
     head_dim: int
+    format: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

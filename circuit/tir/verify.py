@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from circuit.errors import PlanError, Problem
-from circuit.formats import EDGE_FORMATS, FORMATS, GROUP, INT8_G32
+from circuit.formats import EDGE_FORMATS, GROUP, INT8_G32, STATE_FORMATS
 from circuit.load.ops import OPS, SECTIONS, STATE_KINDS
 from circuit.text import listed
 from circuit.tir.ir import Edge, Node, State, Tir, Value, Weight
@@ -42,7 +42,7 @@ def _problems(tir: Tir) -> Iterator[str]:
         if edge.rows not in ("n", "m") or edge.dim < 1 or edge.format not in EDGE_FORMATS:
             yield f"edge {edge.name}: {edge.rows} x {edge.dim} in {edge.format} is no edge type"
     for state in tir.states:
-        if state.kind not in STATE_KINDS or state.format not in FORMATS:
+        if state.kind not in STATE_KINDS or state.format not in STATE_FORMATS:
             yield f"state {state.name}: {state.kind} in {state.format} is no state type"
 
 

@@ -19,7 +19,7 @@ from circuit.uop.node import Axis, Const, DType, Loop, Op, UOp, bound_ranges, to
 from circuit.uop.orders import Taken, expand_orders, own_name
 from circuit.uop.orders import base_name as base_name
 from circuit.uop.simplify import simplify_all
-from circuit.uop.split import block_end, deal_end, pad_end, refused, split_end, split_reduce, tile_end
+from circuit.uop.split import block_end, deal_end, join_end, pad_end, refused, split_end, split_reduce, tile_end
 from circuit.uop.stage_factor import stage_factors
 
 
@@ -95,6 +95,17 @@ class Reorder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Two loops of an END, the second right inside the first, become one that keeps the first's name.
+
+    The inner loop's end must be a constant. What threads share are then pairs of places, one after the other.
+    """
+
+    outer: str
+    inner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Upcast:
     """The range opens no loop. The last such range of an END is the lanes of vectors, all others are unrolled."""
 
@@ -133,7 +144,7 @@ class Carry:
 
 
 Cut = Split | Block | Tile | Deal | Pad
-Step = Cut | Reorder | Upcast | Thread | Stage | Carry
+Step = Cut | Reorder | Join | Upcast | Thread | Stage | Carry
 Schedule = tuple[Step, ...]
 
 
@@ -146,6 +157,8 @@ def apply(effects: tuple[UOp, ...], schedule: Schedule) -> tuple[UOp, ...]:
                 kernel = _split(kernel, step)
             case Reorder():
                 kernel = _reorder(kernel, step)
+            case Join():
+                kernel = _join(kernel, step)
             case Upcast(range=name):
                 kernel = _with_axis(kernel, name, Axis.UPCAST, "upcast")
             case Thread(range=name):
@@ -220,6 +233,18 @@ def _reorder(kernel: UOp, step: Reorder) -> UOp:
     if not done:
         raise refused(f"no loops are nested as {', '.join(step.ranges)}", "name ranges of one END")
     return kernel
+
+
+def _join(kernel: UOp, step: Join) -> UOp:
+    taken = Taken(kernel)
+
+    def rewrite(node: UOp, outer: UOp) -> UOp:
+        return join_end(node, outer, step.inner, taken) if node.op is Op.END else node
+
+    joined = _rewrite(kernel, step.outer, rewrite)
+    if joined is kernel:
+        raise refused(f"no loop `{step.inner}` is right inside `{step.outer}`", "reorder them first")
+    return joined
 
 
 def _in_nests(kernel: UOp, step: Stage | Carry, change: Callable[[UOp, UOp, str, Taken], UOp]) -> UOp:

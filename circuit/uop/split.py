@@ -1,4 +1,4 @@
-"""Loops cut in two: the schedule steps Split, Block, Deal, Tile and Pad on one END or REDUCE.
+"""Loops cut in two: the schedule steps Split, Block, Deal, Tile and Pad on one END or REDUCE; and Join, two made one.
 
 They differ in what they make of a last, shorter part. Split gives it a loop of its own; Block and Deal let the inner
 loop end where a part says; Tile fills it up with the last place and Pad with what nothing reads, so that all parts have
@@ -137,6 +137,22 @@ def _base(place: UOp) -> UOp:
     while place.op in (Op.INDEX, Op.AFTER):
         place = place.src[0]
     return place
+
+
+def join_end(node: UOp, outer: UOp, inner: str, taken: Taken) -> UOp:
+    """An END with loop `inner` right inside `outer` as one loop over both; any other END as it is."""
+    ranges = bound_ranges(node)
+    at = ranges.index(outer) + 1
+    if at == len(ranges) or base_name(ranges[at]) != inner:
+        return node
+    size = ranges[at].src[0]
+    if not isinstance(size.arg, Const):
+        raise refused(f"range `{inner}` is joined, but its end is no constant", "join loops of constant ends")
+    taken.free(own_name(outer))
+    both = taken.loop(own_name(outer), outer.src[0] * size)
+    places = {outer: both // size, ranges[at]: both % size}
+    rest = (substitute(r, places) for r in ranges[at + 1 :])
+    return end(substitute(node.src[0], places), *ranges[: at - 1], both, *rest)
 
 
 def _moved(node: UOp, r: UOp, place: UOp, ranges: tuple[UOp, ...]) -> UOp:

@@ -12,6 +12,7 @@ from circuit.emit.watch import InArena, InState, Watched
 from circuit_exec.cpu import Program
 from circuit_exec.diff.sides import Opened
 from circuit_exec.generate import check_chunk, check_fits, run_rows
+from circuit_exec.stored import stored
 
 Words = NDArray[np.uint32]
 
@@ -86,15 +87,9 @@ def rows_of(seen: Seen, each: Watched, first: int, end: int) -> Words:
 
 
 def _state_rows(seen: Seen, place: InState, first: int, end: int) -> Words:
-    """A page holds keys as [head][head_dim][PAGE], then values as [head][PAGE][head_dim]."""
-    heads, head_dim = place.heads, place.head_dim
     parts = []
     for page in range(first // PAGE, (end - 1) // PAGE + 1):
         a, b = max(first, page * PAGE) - page * PAGE, min(end, (page + 1) * PAGE) - page * PAGE
-        keys, values = np.split(seen.program.page(place.state, seen.pages[page]), 2)
-        if place.side == "keys":
-            rows = keys.reshape(heads, head_dim, PAGE)[:, :, a:b].transpose(2, 0, 1)
-        else:
-            rows = values.reshape(heads, PAGE, head_dim)[:, a:b].transpose(1, 0, 2)
-        parts.append(rows.reshape(b - a, heads * head_dim))
+        words = seen.program.page(place.state, seen.pages[page])
+        parts.append(stored(words, place.format, place.heads, place.head_dim, place.side)[a:b])
     return np.concatenate(parts)

@@ -21,7 +21,7 @@ from circuit.lower.sides import PAGES, read_edges, step_values, stored_edges, te
 from circuit.lower.weights import weights_of
 from circuit.plan.kernels import panel_of, point_of
 from circuit.render.c import render_kernel
-from circuit.sigma.attention import page_words
+from circuit.sigma.page import page_words
 from circuit.text import listed
 from circuit.tir.ir import Weight, row_words
 from circuit_exec.build import build
@@ -62,7 +62,8 @@ def compiled_apart(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[s
     sides = []
     tile = 1
     cases = cases_of(rule, BOUNDARIES)
-    for case in dict.fromkeys(cases[at] for at in COMPILED if at < len(cases)):
+    stateful = any(case.tir.states for case in cases)
+    for case in dict.fromkeys(case for at, case in enumerate(cases) if stateful or at in COMPILED):
         singles = [group for group in _singles(given, case, mode, rule) if set(group.nodes) <= set(case.group.nodes)]
         for group in (case.group, *singles):
             values = dict(point_of(given.families, group, mode, rule.rows).values)
@@ -122,7 +123,8 @@ def _apart(team: Team, case: Case, fused: list[_Launch], chain: list[_Launch], p
     tir = case.tir
     edges = {e: random_rows(rng, edge, case.rows) for e, edge in enumerate(tir.edges)}
     states = {
-        s: random_words(rng, PAGES * page_words(state.heads, state.head_dim)) for s, state in enumerate(tir.states)
+        s: random_words(rng, PAGES * page_words(state.format, state.heads, state.head_dim))
+        for s, state in enumerate(tir.states)
     }
     rows = {weight.name: random_tensor(rng, weight) for weight in tir.weights}
     want: _Memory | None = None
@@ -141,7 +143,7 @@ def _apart(team: Team, case: Case, fused: list[_Launch], chain: list[_Launch], p
             both = want.edges[e], memory.edges[e]
             yield from _differing(edge.name, *both, row_words(edge), case, n_threads, same_nan)
         for s, state in enumerate(tir.states):
-            yield from _differing(state.name, want.states[s], memory.states[s], state.head_dim, case, n_threads, True)
+            yield from _differing(state.name, want.states[s], memory.states[s], state.head_dim, case, n_threads, False)
 
 
 def _differing(

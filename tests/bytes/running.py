@@ -72,7 +72,7 @@ class Running:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.cache = Cache(root=folder / "cache" / "met")
-        self._loaded: dict[tuple[str, int, Which, str], Model] = {}
+        self._loaded: dict[tuple[str, int, Which, str, tuple[str, ...]], Model] = {}
 
     def path(self, name: str, dtype: str = "F32") -> Path:
         """The checkpoint: a random model of a model type, its values the same in every dtype, or the demo model."""
@@ -89,11 +89,19 @@ class Running:
             models.write_checkpoint(at, models.tiny_config(name, **SIZES), dtype=dtype)
         return at
 
-    def model(self, name: str, n_threads: int = 2, rules: Which = "all", dtype: str = "F32") -> Model:
+    def model(
+        self,
+        name: str,
+        n_threads: int = 2,
+        rules: Which = "all",
+        dtype: str = "F32",
+        policy: tuple[str, ...] = (),
+    ) -> Model:
         """The model, loaded once."""
-        key = (name, n_threads, rules, dtype)
+        key = (name, n_threads, rules, dtype, policy)
         if key not in self._loaded:
-            self._loaded[key] = self.fresh(self.path(name, dtype), n_threads, rules, policy=policy_of(name))
+            own = policy or policy_of(name)
+            self._loaded[key] = self.fresh(self.path(name, dtype), n_threads, rules, policy=own)
         return self._loaded[key]
 
     def fresh(

@@ -72,7 +72,7 @@ def test_more_tokens_than_the_context_has_room_for_are_refused(home: Home) -> No
         (["--chunk", "0"], "the chunk is 0 rows, a prefill step has 1 to 512"),
         (["--threads", "0"], "0 threads are asked for"),
         (["--policy", "parity"], "policy `parity` is not KEY=VALUE"),
-        (["--policy", "kv=bf16"], "policy kv = bf16 is not implemented yet"),
+        (["--policy", "kv=q4_0"], "policy kv has no value `q4_0`"),
     ],
 )
 def test_a_wrong_option_is_refused(home: Home, arguments: list[str], message: str) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from circuit.lower.ir import Group
 from circuit.lower.realize import Definition, Wiring, define
 from circuit.sigma import OPS
-from circuit.sigma.attention import page_words
+from circuit.sigma.page import page_words
 from circuit.tir.ir import Edge, Key, Node, State, Tir, Value, Weight
 from circuit.uop.build import group
 from circuit.uop.evaluate import evaluate
@@ -24,7 +24,10 @@ PANEL = 48
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One op on some rows. `weights` are (values, shape) with 2-D ones given as baked f32 words by `panel_f32`."""
+    """One op on some rows. `weights` are (values, shape) with 2-D ones given as baked f32 words by `panel_f32`.
+
+    `stored` is the format of the state, whose pool is `pool`.
+    """
 
     op: str
     inputs: Sequence[F32]
@@ -35,6 +38,7 @@ class Case:
     heads: int = 0
     head_dim: int = 0
     pool: Cells | None = None
+    stored: str = "f32"
     rows: int = 0
 
 
@@ -50,7 +54,8 @@ def definition(case: Case) -> Definition:
     weights = [
         Weight(name=f"w{k}", shape=w.shape, format="f32", recipe=Key(key=f"w{k}")) for k, w in enumerate(case.weights)
     ]
-    states = [State(name="kv", kind="paged_kv", heads=case.heads or 1, head_dim=case.head_dim or 2, format="f32")]
+    heads, head_dim = case.heads or 1, case.head_dim or 2
+    states = [State(name="kv", kind="paged_kv", heads=heads, head_dim=head_dim, format=case.stored)]
     embed = Node(id="embed", op="embed", inputs=(0,), outputs=(), weights=(len(weights),), block="embedding")
     node = Node(
         id="node",
@@ -120,9 +125,9 @@ def run(case: Case) -> list[Numbers]:
     return [values.astype(np.float32) for values in outputs]
 
 
-def pool_of(pages: int, heads: int, head_dim: int) -> Cells:
-    """An empty pool."""
-    return [0.0] * (pages * page_words(heads, head_dim))
+def pool_of(pages: int, heads: int, head_dim: int, format: str = "f32") -> Cells:
+    """The words of an empty pool."""
+    return [0] * (pages * page_words(format, heads, head_dim))
 
 
 def _baked(values: F32) -> Cells:

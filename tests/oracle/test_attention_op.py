@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from circuit.sigma.attention import PAGE, pages_of
+from circuit.sigma.page import PAGE, pages_of
 from circuit.tir.ir import Value
-from tests.oracle.one_op import CONTEXT, F32, Case, pool_of, run
+from tests.oracle.one_op import CONTEXT, F32, Case, Cells, pool_of, run
 
 KV_HEADS, HEADS, HEAD_DIM = 2, 4, 8
 
@@ -16,7 +16,7 @@ def tables(*sequences: list[int]) -> list[int]:
     return [page for pages in sequences for page in pages + [0] * (width - len(pages))]
 
 
-def written(keys: F32, values: F32, pages: list[int], n_pages: int) -> list[float]:
+def written(keys: F32, values: F32, pages: list[int], n_pages: int) -> Cells:
     pool = pool_of(n_pages, KV_HEADS, HEAD_DIM)
     n = len(keys)
     step = {"positions": list(range(n)), "sequences": [0] * n, "page_tables": tables(pages)}

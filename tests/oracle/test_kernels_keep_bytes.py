@@ -11,10 +11,10 @@ import pytest
 from circuit.load.families import Point
 from circuit.lower.schedules import schedule
 from circuit.sigma import SIGMA
-from circuit.sigma.attention import pages_of
+from circuit.sigma.page import pages_of
 from circuit.tir.ir import Value
 from circuit.uop.schedule import apply
-from tests.oracle.one_op import CONTEXT, F32, Case, Step, pool_of, prepared
+from tests.oracle.one_op import CONTEXT, F32, Case, Cells, Step, pool_of, prepared
 from tests.render.harness import Buffers, Library, compile_kernels, expected, same, written_slots
 
 RNG = np.random.default_rng(11)
@@ -49,18 +49,18 @@ def paged(rows: int) -> Step:
     }
 
 
-def attention(window: int) -> Case:
-    heads = {"heads": 4, "kv_heads": 2, "head_dim": 16}
-    pool = normal(len(pool_of(2 * pages_of(CONTEXT), 2, 16))).tolist()
+def attention(window: int, group: int = 2, head_dim: int = 16) -> Case:
+    heads = {"heads": 2 * group, "kv_heads": 2, "head_dim": head_dim}
+    pool: Cells = normal(len(pool_of(2 * pages_of(CONTEXT), 2, head_dim))).view(np.uint32).tolist()
     params: dict[str, Value] = {**heads, "window": window, "scale": 0.25, "causal": True}
     return Case(
         op="attention",
-        inputs=(normal(ROWS, 64),),
-        dims_out=(64,),
+        inputs=(normal(ROWS, 2 * group * head_dim),),
+        dims_out=(2 * group * head_dim,),
         params=params,
         step=paged(ROWS),
         heads=2,
-        head_dim=16,
+        head_dim=head_dim,
         pool=pool,
     )
 
@@ -148,9 +148,11 @@ def cases() -> dict[str, tuple[Case, Point]]:
         "rope_interleaved": (rope("interleaved", 16), point("rope", lanes=8)),
         "rope_partial": (rope("neox", 8), point("rope", lanes=8)),
         "kv_write": (kv_write(), point("kv_write")),
-        "attention": (attention(0), point("attention", lanes=8, positions=64, row_hands=1)),
-        "attention_rows": (attention(0), point("attention", lanes=8, positions=64, row_hands=4)),
-        "attention_window": (attention(70), point("attention", lanes=8, positions=64, row_hands=1)),
+        "attention": (attention(0), point("attention", lanes=8, totals=12, row_hands=1)),
+        "attention_window": (attention(70), point("attention", lanes=8, totals=12, row_hands=1)),
+        "attention_in_tiles": (attention(0, group=3), point("attention", lanes=8, totals=12, row_hands=4)),
+        "attention_of_odd_sizes": (attention(70, 1, 6), point("attention", lanes=8, totals=12, row_hands=4)),
+        "attention_of_many_heads": (attention(0, 14, 20), point("attention", lanes=8, totals=12, row_hands=1)),
         "glu": (glu, point("elementwise", lanes=8)),
         "residual_add": (add, point("elementwise", lanes=8)),
         "index_select": (pick, point("gather")),

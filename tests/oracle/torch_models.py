@@ -6,7 +6,7 @@ is not hidden/heads wide, and three query heads share one of keys.
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 F32 = NDArray[np.float32]
+Rounded = Callable[[F32], F32]
+"""[..., head_dim] values as a cache keeps them."""
 
 SIZES: Mapping[str, object] = {
     "hidden_size": 288,
@@ -168,6 +170,24 @@ def long_logits(model: "torch.nn.Module", tokens: Sequence[int], positions: Sequ
             found = model(torch.tensor([list(tokens[at : at + chunk])]), cache=past, use_cache=True).logits[0]
         rows += [found[position - at].numpy() for position in positions if at <= position < at + chunk]
     return np.stack(rows)
+
+
+def logits_with_cache(model: "torch.nn.Module", tokens: Sequence[int], rounded: Rounded) -> F32:
+    """[positions, vocabulary] where every head of keys and values is rounded before attention sees it."""
+    import torch
+    from transformers import DynamicCache
+
+    past = DynamicCache(config=model.config)
+    plain = past.update
+
+    def update(keys: torch.Tensor, values: torch.Tensor, *args: object, **named: object) -> object:
+        kept = (torch.from_numpy(rounded(states.numpy())) for states in (keys, values))
+        return plain(*kept, *args, **named)
+
+    past.update = update
+    with torch.no_grad():
+        found: F32 = model(torch.tensor([list(tokens)]), cache=past, use_cache=True).logits[0].numpy()
+    return found
 
 
 def greedy(model: "torch.nn.Module", prompt: Sequence[int], n: int) -> tuple[list[int], float]:

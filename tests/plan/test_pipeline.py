@@ -1,6 +1,7 @@
 """The pipeline from texts: its stages, what plans of one instance share, and what one model stored twice shares."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from circuit.errors import PlanError
 from circuit.load.inputs import CheckpointTexts
 from circuit.pipeline import Compiled, Goal, PlanSet, compiled, lowered, stages
+from circuit.tir.states import stored_as
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from tests.cases.texts import case, tensors_of, texts, tir_of
@@ -33,6 +35,18 @@ def test_the_stages_come_in_order_and_the_caller_may_stop_at_any() -> None:
     assert [next(names)[0] for _ in range(2)] == ["map", "bir"]  # the typed circuit is made under a policy
     with pytest.raises(PlanError, match="policy kv has no value `f64`"):
         next(names)
+
+
+def test_a_typed_circuit_of_another_policy_is_refused() -> None:
+    tir = stored_as(tir_of(case("llama")), "int8")
+    with pytest.raises(PlanError) as error:
+        next(lowered(tir, LIBRARY, CPU, ()))
+    assert str(error.value) == (
+        "error: state l0.attn.kv is stored in int8, policy kv = f32\n"
+        "  = fix: plan with --policy kv=int8, or make the instance anew"
+    )
+    goal = replace(CPU, choices=("kv=int8",))
+    assert next(lowered(tir, LIBRARY, goal, ()))[0] == "groups"
 
 
 def test_planning_can_start_at_the_typed_circuit() -> None:

@@ -12,6 +12,7 @@ from circuit.uop.schedule import (
     Block,
     Carry,
     Deal,
+    Join,
     Pad,
     Reorder,
     Schedule,
@@ -23,7 +24,7 @@ from circuit.uop.schedule import (
     apply,
     range_names,
 )
-from tests.render.harness import Effects
+from tests.render.harness import Buffers, Effects, expected
 
 
 def rows(end_of_r: UOp | int = 6) -> Effects:
@@ -80,6 +81,16 @@ def test_a_reduce_is_split_by_the_greatest_common_divisor() -> None:
 def test_reorder_moves_only_the_loops_that_it_names() -> None:
     effects = apply(rows(), (Split(range="j", factor=5, inner="jl"), Reorder(ranges=("j", "r"))))
     assert nests(effects) == [["j", "r", "jl"]]
+
+
+def test_joined_loops_are_one_of_all_pairs_in_order() -> None:
+    n = param(2, DType.I32, (), "n", 0, 6)
+    effects = apply(rows(n), (Join(outer="r", inner="j"), Thread(range="r")))
+    assert nests(effects) == [["r"]]
+    buffers: Buffers = {0: [float(v % 7) for v in range(60)], 1: [0.0] * 60}
+    want, got = (expected(each, buffers, {2: 6}) for each in (rows(n), effects))
+    assert want == got
+    assert want[1] != buffers[1]
 
 
 def test_the_names_of_a_kernel_are_those_after_its_orders_are_written_out() -> None:
@@ -228,6 +239,18 @@ REFUSED: list[tuple[str, Callable[[], Effects], Schedule, str]] = [
         rows,
         (Reorder(ranges=("k", "r")),),
         "error: no loops are nested as k, r\n  = fix: name ranges of one END",
+    ),
+    (
+        "a join of loops that are not next to each other",
+        rows,
+        (Split(range="j", factor=5, inner="jl"), Join(outer="r", inner="jl")),
+        "error: no loop `jl` is right inside `r`\n  = fix: reorder them first",
+    ),
+    (
+        "a join with a loop of a number known at run time",
+        lambda: rows(param(2, DType.I32, (), "n", 0, 6)),
+        (Reorder(ranges=("j", "r")), Join(outer="j", inner="r")),
+        "error: range `r` is joined, but its end is no constant\n  = fix: join loops of constant ends",
     ),
     (
         "a factor that changes along the loop",

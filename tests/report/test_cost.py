@@ -7,7 +7,7 @@ import pytest
 from circuit.lower.ir import Kernel
 from circuit.report.cost import ELEMENT_BYTES, cost_of
 from circuit.report.positions import Step
-from circuit.sigma.attention import PAGE, pages_of
+from circuit.sigma.page import page_words, pages_of
 from circuit.uop.build import group
 from circuit.uop.evaluate import Domain, run
 from circuit.uop.node import DType, Op
@@ -72,7 +72,7 @@ def buffers(kernel: Kernel, step: Step) -> tuple[dict[int, list[Value]], dict[in
             count = rows if slot.rows == "n" else step.logit_rows
             arrays[slot.slot] = Noted([0.25] * (count * slot.columns))
         elif slot.kind == "state":
-            arrays[slot.slot] = Noted([0.5] * (width * step.sequences * 2 * 2 * PAGE * 16))
+            arrays[slot.slot] = Noted([0x3F000000] * (width * step.sequences * page_words("f32", 2, 16)))
         else:
             arrays[slot.slot] = Noted([0] * (1 << 17))
     return arrays, scalars
