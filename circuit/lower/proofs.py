@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from circuit.load.rules import Rule
 from circuit.lower.cases import Case, cases_of
+from circuit.lower.realize import FORMATS
 from circuit.lower.sides import Memory, Side, chain, computed, fused, stored_edges
 from circuit.sigma import OPS
 from circuit.tir.ir import row_words
@@ -37,13 +38,13 @@ def compared(case: Case, one: Sides = fused, other: Sides = chain) -> Equal | Di
     dag = Dag()
     ours, theirs = computed(dag, case, one(case)), computed(dag, case, other(case))
     count = 0
-    for where, a, b in _elements(case, ours, theirs):
+    for where, dtype, a, b in _elements(case, ours, theirs):
         if a is b and not _unwritten(a, where):
             count += 1
             continue
         if a is b:
             return Differs(where=where, fused="not written", chain="not written")
-        apart = difference(dag, a, b, DType.F32)
+        apart = difference(dag, a, b, dtype)
         if apart is not None:
             return Differs(where=where, fused=apart[0], chain=apart[1])
         count += 1
@@ -59,15 +60,15 @@ def holds(rule: Rule) -> Iterator[tuple[Case, Equal | Differs]]:
         yield case, compared(case)
 
 
-def _elements(case: Case, ours: Memory, theirs: Memory) -> Iterator[tuple[str, Scalar, Scalar]]:
+def _elements(case: Case, ours: Memory, theirs: Memory) -> Iterator[tuple[str, DType, Scalar, Scalar]]:
     """What the fused side stores: an edge's value by row and column, a state's words."""
     for edge in stored_edges(case, case.group):
         record, width = case.tir.edges[edge], row_words(case.tir.edges[edge])
         for place, (a, b) in enumerate(zip(ours.edges[edge], theirs.edges[edge], strict=True)):
-            yield f"{record.name}[{place // width}, {place % width}]", a, b
+            yield f"{record.name}[{place // width}, {place % width}]", FORMATS[record.format], a, b
     for state, room in enumerate(case.tir.states):
         for place, (a, b) in enumerate(zip(ours.states[state], theirs.states[state], strict=True)):
-            yield f"{room.name} word {place}", a, b
+            yield f"{room.name} word {place}", DType.U32, a, b
 
 
 def _unwritten(value: Scalar, where: str) -> bool:
@@ -78,4 +79,4 @@ def _unwritten(value: Scalar, where: str) -> bool:
 def _states(case: Case, memory: Memory, dag: Dag) -> Iterator[tuple[Scalar, Scalar]]:
     for state, record in enumerate(case.tir.states):
         words = memory.states[state]
-        yield from zip(words, dag.leaves(record.name, len(words)), strict=True)
+        yield from zip(words, dag.leaves(record.name, len(words), DType.U32), strict=True)
