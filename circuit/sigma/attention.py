@@ -20,6 +20,8 @@ from circuit.uop.node import DType, Op, Storage, UOp
 from circuit.uop.orders import CHUNK
 
 LOG2_E = math.log2(math.e)
+KEPT_BYTES = 4 << 20
+"""The most that scores and weights of heads that are computed together take; one head alone may take more."""
 BLOCK = 8
 """Positions whose scores are computed together. The last block may go beyond the row's position: those scores are of
 whatever stands on the rest of its page, and nothing uses them.
@@ -48,9 +50,14 @@ def _kv_write(use: Use) -> tuple[Writes, ...]:
     return writes(use.states[0], _spot(use, position), use.inputs[0], use.inputs[1])
 
 
+def _together(group: int, size: int) -> int:
+    """How many of the query heads of a key head are computed together: a part of them where the context is long."""
+    return next(n for n in range(group, 0, -1) if group % n == 0 and (n == 1 or 2 * 4 * n * size <= KEPT_BYTES))
+
+
 def _attention(use: Use) -> Values:
     heads, kv_heads, head_dim = use.count("heads"), use.count("kv_heads"), use.count("head_dim")
-    window, scale, group = use.count("window"), f32(use.number("scale")), heads // kv_heads
+    window, scale = use.count("window"), f32(use.number("scale"))
     room, position = use.states[0], index(use.step["positions"], use.row)
     first = position + (1 - window) if window else position * 0
     first = where(first < 0, 0, first)
@@ -59,8 +66,11 @@ def _attention(use: Use) -> Values:
     if window:
         size = min(size, -(-(window + CHUNK) // CHUNK) * CHUNK)
         count = _known(count, size, use.row)
-    blocks, sizes = (count + (BLOCK - 1)) // BLOCK, (group, size // BLOCK, BLOCK)
-    h = loop("h", kv_heads)
+    blocks = (count + (BLOCK - 1)) // BLOCK
+    group = _together(heads // kv_heads, size)
+    h = loop("h", heads // group)
+    sizes = (group, size // BLOCK, BLOCK)
+    shared = h // (heads // group // kv_heads)
 
     def visible(p: UOp) -> UOp:
         return logical_and(p < count, logical_not(base + p < first)) if window else p < count
@@ -71,7 +81,7 @@ def _attention(use: Use) -> Values:
         loop("lane_score", BLOCK),
         loop("d_score", head_dim),
     )
-    key = key_at(room, _spot(use, base + b * BLOCK + lane), h, d)
+    key = key_at(room, _spot(use, base + b * BLOCK + lane), shared, d)
     score = reduce("mulacc", index(use.inputs[0], (h * group + i) * head_dim + d), key, d) * scale
     scores = stage(score, i, b, lane, where="local", sizes=sizes)
 
@@ -95,7 +105,7 @@ def _attention(use: Use) -> Values:
 
     place, p = loop("d", group * head_dim), loop("p_value", count)
     i, d = place // head_dim, place % head_dim
-    v = value_at(room, _spot(use, base + p), h, d)
+    v = value_at(room, _spot(use, base + p), shared, d)
     v = where(visible(p), v, f32(0.0)) if window else v
     mixed = reduce("mulacc", index(weights, i, p // BLOCK, p % BLOCK), v, p, order="fold:256")
     return (stage(mixed * index(inverse, i), h, place),)
