@@ -56,7 +56,7 @@ def last_bit_flipped(element: int) -> Change:
     """One element of the kernel's last output, one unit in the last place off. For programs of one thread."""
 
     def change(kernel: str) -> str:
-        output = re.findall(r"(?<!const )f32m \*(p\d+)", kernel.splitlines()[0])[-1]
+        output = re.findall(r"(?<!const )[fu]32m \*(p\d+)", kernel.splitlines()[0])[-1]
         return kernel[: kernel.rindex("}")] + f"  ((u32m *){output})[{element}] ^= 1u;\n}}\n"
 
     return change

@@ -125,8 +125,8 @@ def test_one_wrong_bit_is_found_with_its_row_column_and_values(run: Run) -> None
 
 
 def test_a_wrong_bit_in_a_page_is_found_in_the_launch_that_wrote_it(run: Run) -> None:
-    """A page of 2 heads of 24: keys as [head][24][64], then values as [head][64][24]."""
-    key, value = (1 * 24 + 5) * 64 + 9, 2 * 24 * 64 + (1 * 64 + 9) * 24 + 5
+    """A page of 2 heads of 24: keys as [head][tile of 32][24][32], then values as [head][64][24]."""
+    key, value = (1 * 2 * 24 + 5) * 32 + 9, 2 * 24 * 64 + (1 * 64 + 9) * 24 + 5
     for element, side_name in ((key, "keys"), (value, "values")):
         fault = fault_in("l1.attn.write", last_bit_flipped(element), lambda side: side == OTHER)
         first = pair_of(run(request(OTHER), fault), "side").found.first

@@ -135,7 +135,7 @@ def test_the_command_writes_records_only_when_asked(
     path.unlink()
     assert status(["circuit", "prove", RULE]) == 0
     line = capsys.readouterr().out
-    assert line.startswith("rope+kv_write: equal; 24576 elements are the same of ")
+    assert line.startswith("rope+kv_write: equal; 15360 elements are the same of ")
     assert line.endswith(" expressions in 4 cases; compiled bytes equal in decode and prefill\n")
     assert not path.exists()
     assert status(["circuit", "prove", RULE, "--write", "--json"]) == 0

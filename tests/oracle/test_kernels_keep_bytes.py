@@ -172,7 +172,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 
 def test_every_op_has_a_case() -> None:
-    assert {case.op for case, _ in cases().values()} == {op.name for op in SIGMA}
+    """Those of act_quant are in test_codes_keep_bytes.py."""
+    assert {case.op for case, _ in cases().values()} == {op.name for op in SIGMA} - {"act_quant"}
 
 
 @pytest.mark.parametrize("name", list(cases()))
