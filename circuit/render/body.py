@@ -44,6 +44,7 @@ class Body:
         self._copies = Copies()
         self._lane: UOp | None = None
         self._directs: dict[tuple[UOp, int], Direct | None] = {}
+        self._places: dict[tuple[UOp, Values], Values] = {}
         self._dot_products: dict[UOp, tuple[Quad, ...] | None] = {}
         self._variables: dict[UOp, str] = {}
         self._storage: dict[UOp, str] = {}  # ALLOCs and tables, with their declarations
@@ -354,11 +355,18 @@ class Body:
         if node not in self._dot_products:
             ranges, found = bound_ranges(node), None
             if node.arg == Fold("mulacc", 0, "fold") and [axis_of(r) for r in ranges] == [Axis.UPCAST]:
-                found = quads([(copy[0], copy[1]) for copy in unroll(node.src[:2], ranges, self._copies)])
+                found = quads(list(zip(*(self._written_out(value, ranges) for value in node.src[:2]), strict=True)))
             words = (word for quad in found or () for word in quad.words)
             same = all(self._in_lanes(word) == self._in_lanes(node) for word in words)
             self._dot_products[node] = found if same else None
         return self._dot_products[node]
+
+    def _written_out(self, value: UOp, ranges: Values) -> Values:
+        """A value at every place of unrolled ranges; of copies of a fold, many have the same."""
+        key = (value, ranges)
+        if key not in self._places:
+            self._places[key] = tuple(copy[0] for copy in unroll((value,), ranges, self._copies))
+        return self._places[key]
 
     def _fold(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from circuit.uop.node import Const, DType, Op, UOp, const, toposort
+from circuit.uop.node import Const, DType, Op, UOp, const
 
 WIDTHS = (16, 8, 4)
 """Lanes of vector types; what is left over runs one lane at a time."""
@@ -94,16 +94,6 @@ def storage(node: UOp) -> tuple[UOp, tuple[UOp, ...]]:
         effects[:0] = [e for e in base.src[1:] if e.dtype is DType.VOID]
         base = base.src[0]
     return base, tuple(effects)
-
-
-def substitute_all(roots: tuple[UOp, ...], replace: dict[UOp, UOp]) -> tuple[UOp, ...]:
-    """The programs with nodes replaced; parts that do not hold one stay the same nodes."""
-    new: dict[UOp, UOp] = dict(replace)
-    for node in toposort(*roots):
-        if node not in new:
-            src = tuple(new[s] for s in node.src)
-            new[node] = node if src == node.src else UOp(node.op, src, node.arg)
-    return tuple(new[root] for root in roots)
 
 
 def _bits(node: UOp) -> int:

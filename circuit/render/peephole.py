@@ -11,12 +11,15 @@ _BYTE, _WORD = 8, 32
 
 def fit_to_processor(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
     """The programs with every rule applied once, from the leaves up."""
-    new: dict[UOp, UOp] = {}
-    for node in toposort(*roots):
-        src = tuple(new[s] for s in node.src)
-        same = node if src == node.src else UOp(node.op, src, node.arg)
-        new[node] = _field(same) or _code_in_place(same) or same
-    return tuple(new[root] for root in roots)
+    for node in toposort(*roots, leaves=_FITTED):
+        if node not in _FITTED:
+            src = tuple(_FITTED[s] for s in node.src)
+            same = node if src == node.src else UOp(node.op, src, node.arg)
+            _FITTED[node] = _field(same) or _code_in_place(same) or same
+    return tuple(_FITTED[root] for root in roots)
+
+
+_FITTED: dict[UOp, UOp] = {}  # what a node becomes depends on nothing but the node
 
 
 def is_number(node: UOp) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from circuit.render.lanes import Affine, Piece, affine, stride, substitute_all, total
+from circuit.render.lanes import Affine, Piece, affine, stride, total
 from circuit.uop.build import i32, loop
-from circuit.uop.node import Axis, UOp
+from circuit.uop.node import Axis, UOp, substitute
 from circuit.uop.simplify import simplify
 
 
@@ -31,10 +31,10 @@ def place(index: UOp, lane: UOp | None, piece: Piece | None, depth: Callable[[UO
     if step is not None:
         return _affine_place(sum_of, lane, step, piece.start, depth)
     if piece.width == 1:
-        (fixed,) = substitute_all((index,), {lane: i32(piece.start)})
+        fixed = substitute(index, {lane: i32(piece.start)})
         return _affine_place(affine(simplify(fixed)), None, 0, 0, depth)
     inner = loop("lane in a piece", piece.width, Axis.UPCAST)
-    (shifted,) = substitute_all((index,), {lane: inner + piece.start})
+    shifted = substitute(index, {lane: inner + piece.start})
     sum_of = affine(simplify(shifted))
     step = stride(sum_of, inner)
     if step is not None:

@@ -2,7 +2,6 @@
 
 from itertools import product
 
-from circuit.render.lanes import substitute_all
 from circuit.render.peephole import fit_to_processor
 from circuit.uop.build import i32
 from circuit.uop.node import Op, Storage, UOp, range_size, toposort
@@ -43,19 +42,31 @@ def unroll(values: tuple[UOp, ...], ranges: tuple[UOp, ...], copies: Copies) -> 
     below = toposort(*values)
     reduces = tuple(n for n in below if n.op is Op.REDUCE and n not in values and not gone.isdisjoint(n.ranges))
     rooms = tuple(dict.fromkeys(local_room(n) for n in below if n.op is Op.AFTER and not gone.isdisjoint(_written(n))))
+    differing = _above((*ranges, *(room for room in rooms if room is not None)), below)
     found: list[tuple[UOp, ...]] = []
     for at in product(*(range(range_size(r)) for r in ranges)):
         replace = dict(zip(ranges, map(i32, at), strict=True)) | {
             room: copies.own(room) for room in rooms if room is not None
         }
-        new = substitute_all((*values, *reduces), replace)
-        found.append(fit_to_processor(simplify_all(new)))
+        for node in differing:
+            if node not in replace:
+                replace[node] = UOp(node.op, tuple(replace.get(s, s) for s in node.src), node.arg)
+        found.append(fit_to_processor(simplify_all(tuple(replace.get(v, v) for v in (*values, *reduces)))))
     for n in range(len(values), len(values) + len(reduces)):
         copies.note([copy[n] for copy in found])
     for n, value in enumerate(values):
         if value.op is Op.REDUCE:
             copies.note([copy[n] for copy in found])
     return [copy[: len(values)] for copy in found]
+
+
+def _above(replaced: tuple[UOp, ...], nodes: list[UOp]) -> list[UOp]:
+    """The nodes that hold one that is replaced, in their order; `nodes` stand after their sources."""
+    holding = set(replaced)
+    for node in nodes:
+        if not holding.isdisjoint(node.src):
+            holding.add(node)
+    return [node for node in nodes if node in holding]
 
 
 def fills_room(effect: UOp, r: UOp) -> bool:

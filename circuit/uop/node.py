@@ -6,6 +6,7 @@ loops are closed by END and REDUCE. Identity is equality: never compare two node
 """
 
 import struct
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -245,17 +246,18 @@ def const_value(node: UOp) -> float:
     return f32_value(node.arg.bits) if node.arg.dtype is DType.F32 else node.arg.bits
 
 
-def toposort(*roots: UOp) -> list[UOp]:
-    """Every node below the roots, each after its sources, in post-order from the left; without recursion."""
+def toposort(*roots: UOp, leaves: Container[UOp] = frozenset()) -> list[UOp]:
+    """The roots and what is below them, but not below `leaves`: sources first, in post-order, without recursion."""
     order: list[UOp] = []
     seen: set[UOp] = set()
     stack = list(reversed(roots))
     while stack:
         node = stack[-1]
-        waiting = [s for s in reversed(node.src) if s not in seen] if node not in seen else ()
-        if waiting:
-            stack += waiting
-            continue
+        if node not in seen and node not in leaves:
+            waiting = [s for s in reversed(node.src) if s not in seen]
+            if waiting:
+                stack += waiting
+                continue
         stack.pop()
         if node not in seen:
             seen.add(node)
@@ -265,11 +267,9 @@ def toposort(*roots: UOp) -> list[UOp]:
 
 def substitute(root: UOp, replace: dict[UOp, UOp]) -> UOp:
     """The program with nodes replaced. Binders are not looked at: use it for ranges of one program in loops form."""
-    new: dict[UOp, UOp] = {}
-    for node in toposort(root):
-        if node in replace:
-            new[node] = replace[node]
-        else:
+    new = dict(replace)
+    for node in toposort(root, leaves=replace):
+        if node not in new:
             src = tuple(new[s] for s in node.src)
             new[node] = node if src == node.src else UOp(node.op, src, node.arg)
     return new[root]

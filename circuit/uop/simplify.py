@@ -23,7 +23,7 @@ def simplify_all(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
     forms = Forms()
     new: dict[UOp, UOp] = {}
     binders: dict[UOp, UOp] = {}  # a RANGE as the thing that END, REDUCE, STAGE and AFTER name
-    for node in toposort(*roots):
+    for node in toposort(*roots, leaves=_SIMPLE):
         if node in _SIMPLE:
             new[node] = node
         elif node.op is Op.RANGE:
