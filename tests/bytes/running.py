@@ -37,33 +37,42 @@ SIZES: dict[str, models.Json] = {
 }
 
 
-CODES = "codes"
-"""A model of block formats under the policy of integer activations."""
+CODES, MIXED_CODES = "codes", "mixed_codes"
+"""Models of block formats under the policy of integer activations."""
 CODES_CONFIG = models.tiny_config("llama", hidden_size=320, intermediate_size=544, num_attention_heads=4)
 """A row is a chunk of 256 columns and a tail of two groups, or two chunks and a tail of one."""
 CODES_OF = {
-    "token_embd.weight": "q8_0",
-    "output.weight": "q4_1",
-    "blk.0.attn_q.weight": "q4_0",
-    "blk.0.attn_k.weight": "q4_0",
-    "blk.0.attn_v.weight": "q4_0",
-    "blk.0.attn_output.weight": "q8_0",
-    "blk.0.ffn_gate.weight": "q4_1",
-    "blk.0.ffn_up.weight": "q4_1",
-    "blk.0.ffn_down.weight": "q4_0",
-    "blk.1.attn_q.weight": "q5_0",
-    "blk.1.attn_k.weight": "q8_0",
-    "blk.1.attn_v.weight": "q8_0",
-    "blk.1.attn_output.weight": "q5_1",
-    "blk.1.ffn_gate.weight": "q5_0",
-    "blk.1.ffn_up.weight": "iq4_nl",
-    "blk.1.ffn_down.weight": "q8_0",
+    CODES: {
+        "token_embd.weight": "q8_0",
+        "output.weight": "q8_0",
+        **{f"blk.{layer}.{part}.weight": "q4_1" for layer in (0, 1) for part in ("attn_q", "attn_k", "attn_v")},
+        **{f"blk.{layer}.{part}.weight": "q4_1" for layer in (0, 1) for part in ("ffn_gate", "ffn_up")},
+        **{f"blk.{layer}.{part}.weight": "q8_0" for layer in (0, 1) for part in ("attn_output", "ffn_down")},
+    },
+    MIXED_CODES: {
+        "token_embd.weight": "q8_0",
+        "output.weight": "q4_1",
+        "blk.0.attn_q.weight": "q4_0",
+        "blk.0.attn_k.weight": "q4_0",
+        "blk.0.attn_v.weight": "q4_0",
+        "blk.0.attn_output.weight": "q8_0",
+        "blk.0.ffn_gate.weight": "q4_1",
+        "blk.0.ffn_up.weight": "q4_1",
+        "blk.0.ffn_down.weight": "q4_0",
+        "blk.1.attn_q.weight": "q5_0",
+        "blk.1.attn_k.weight": "q8_0",
+        "blk.1.attn_v.weight": "q8_0",
+        "blk.1.attn_output.weight": "q5_1",
+        "blk.1.ffn_gate.weight": "q5_0",
+        "blk.1.ffn_up.weight": "iq4_nl",
+        "blk.1.ffn_down.weight": "q8_0",
+    },
 }
 
 
 def policy_of(name: str) -> tuple[str, ...]:
     """The policy that a model runs under."""
-    return ("activations=int8/g32",) if name == CODES else ()
+    return ("activations=int8/g32",) if name in CODES_OF else ()
 
 
 class Running:
@@ -81,9 +90,9 @@ class Running:
             if found is None:
                 pytest.skip("the demo model is not in the cache: met fetch smollm2")
             return found
-        if name == CODES:
-            at = self.folder / "codes.gguf"
-            return at if at.exists() else models.write_gguf(at, CODES_CONFIG, blocks=stored_blocks(CODES_OF))
+        if name in CODES_OF:
+            at = self.folder / f"{name}.gguf"
+            return at if at.exists() else models.write_gguf(at, CODES_CONFIG, blocks=stored_blocks(CODES_OF[name]))
         at = self.folder / f"{name}_{dtype}"
         if not at.exists():
             models.write_checkpoint(at, models.tiny_config(name, **SIZES), dtype=dtype)

@@ -8,6 +8,7 @@ import pytest
 from tests.bytes.running import (
     CODES,
     DEMO,
+    MIXED_CODES,
     N_SEQUENCES,
     N_TOKENS,
     Logits,
@@ -25,7 +26,7 @@ from tests.bytes.running import (
 from tests.cli.harness import met
 from tests.models import MODEL_TYPES
 
-NAMES = [*MODEL_TYPES, CODES, pytest.param(DEMO, marks=pytest.mark.slow)]
+NAMES = [*MODEL_TYPES, CODES, *(pytest.param(name, marks=pytest.mark.slow) for name in (MIXED_CODES, DEMO))]
 every_model = pytest.mark.parametrize("name", NAMES)
 
 
