@@ -56,3 +56,9 @@ def refused(ran: Ran, *, message: str, at: str | None = None, fix: str | None = 
 def leftovers(folder: Path) -> list[str]:
     """Every file below a folder, for checks that nothing half-written stays."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def unfinished(folder: Path) -> list[str]:
+    """Every file below a cache but those that are whole as they stand: plans, and what a scan of a checkpoint found."""
+    whole = ("met/planned/", "met/exact/")
+    return [name for name in leftovers(folder) if not name.startswith(whole)]
