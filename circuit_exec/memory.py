@@ -2,8 +2,8 @@
 
 Weights are read once a step from end to end, so what their pages cost counts. A memory map of a file has pages of 4
 KiB on most systems, anonymous memory has pages of 2 MiB. Measured with SmolLM2-135M on 2 cores of Zen 4 (Linux 6.18,
-ext4, 2026-11-29, three interleaved rounds): decoding from a copy on huge pages is 1.23 times as fast in Q4_1, 1.17 times
-in BF16, 1.06 times in F32.
+ext4, 2026-11-29, three interleaved rounds): decoding from a copy on huge pages is 1.23 times as fast in Q4_1, 1.17
+times in BF16, 1.06 times in F32.
 """
 
 import ctypes
