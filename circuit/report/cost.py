@@ -24,7 +24,7 @@ class Cost:
 
     `products`: multiply-adds of folds, which a matrix unit can do; `others`: every other f32 operation, each of which
     takes the place of a multiply-add in a vector unit. `codes`: integer operations on stored codes, which take a weight
-    apart; index arithmetic is not counted.
+    apart; index arithmetic is not counted. `dots`: integer multiply-adds of codes with codes.
     """
 
     read: tuple[int, ...]
@@ -32,6 +32,7 @@ class Cost:
     products: int
     others: int
     codes: int
+    dots: int
 
 
 def cost_of(kernel: Kernel, step: Step) -> Cost:
@@ -56,7 +57,7 @@ class _Count:
 
     def cost(self) -> Cost:
         touched: dict[tuple[Op, int], list[UOp]] = {}
-        products = others = codes = 0
+        products = others = codes = dots = 0
         for node in toposort(*self._kernel.definition):
             match node.op:
                 case Op.LOAD | Op.STORE:
@@ -71,6 +72,8 @@ class _Count:
                     else:
                         others += count
                     others += self._joins(node)
+                case Op.REDUCE if node.dtype is DType.I32:
+                    dots += self._count(node.ranges | frozenset(bound_ranges(node)))
                 case _ if node.dtype is DType.F32 and node.op in _WORK:
                     others += self._times(node)
                 case _ if node.dtype is DType.U32 and node.op in _ON_CODES and self._of_codes(node):
@@ -86,6 +89,7 @@ class _Count:
             products=products,
             others=others,
             codes=codes,
+            dots=dots,
         )
 
     def _of_codes(self, node: UOp) -> bool:

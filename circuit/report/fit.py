@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from circuit.load.engines import Engine
-from circuit.report.memory import Memory, longest_context, most_sequences, needed, weight_bytes
+from circuit.report.memory import Memory, longest_context, most_sequences, needed
 
 CONTEXTS = (2048, 4096, 8192, 32768, 131072)
 SEQUENCES = (1, 4, 16, 64, 128, 256)
@@ -43,8 +43,3 @@ def fit(held: Memory, memory_bytes: int, engines: tuple[Engine, ...], reserved: 
         engine_context=engine_context,
         engines=tuple((each, most_sequences(held, int(memory_bytes * each.part), engine_context)) for each in engines),
     )
-
-
-def weights_fit(held: Memory, found: Fit) -> bool:
-    """Whether the weights alone fit."""
-    return weight_bytes(held) <= found.usable

@@ -94,7 +94,14 @@ def _formats(report: Planner) -> Section:
     return Section(
         title="how formats run",
         table=Table(head=("format", "launches", "runs on", "values", "unused"), rows=rows),
-        notes=("unused: instructions of the device that multiply the stored codes, at another parity or policy",),
+        notes=(
+            "unused: instructions of the device that multiply the stored codes, at another parity or policy",
+            *(
+                ("integer products: the device states no rate for them, and the ceiling counts them as free",)
+                if any(each.instruction == "integer products" for each in report.ran)
+                else ()
+            ),
+        ),
     )
 
 

@@ -21,6 +21,9 @@ PORTABLE = "fma.f32"
 LOGIC = "logic.u32"
 """What takes codes out of words."""
 
+DOTS = "dot4.i8"
+"""What multiplies codes with codes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -63,6 +66,7 @@ class Site:
     products: int
     others: int
     codes: int
+    dots: int
     ceiling_s: float
     bound: Bound
 
@@ -125,24 +129,34 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Operations a second: of products, of the vector unit, and of logic on words (None: as fast as need be)."""
+    """Operations a second: of products, of the vector unit, of logic on words and of integer products.
+
+    Where a rate is None, the device states none, and the ceiling counts these operations as free.
+    """
 
     products: float
     vector: float
     codes: float | None
+    dots: float | None
 
 
 def _rates(device: Device, unit: str) -> Rates:
-    products, vector, codes = (rate(device, name) for name in (unit, PORTABLE, LOGIC))
+    products, vector, codes, dots = (rate(device, name) for name in (unit, PORTABLE, LOGIC, DOTS))
     assert products is not None, f"{device.id} has no rate for {unit}"
     assert vector is not None, f"{device.id} has no rate for {PORTABLE}"
-    return Rates(products=products.value, vector=vector.value, codes=None if codes is None else codes.value)
+    return Rates(
+        products=products.value,
+        vector=vector.value,
+        codes=None if codes is None else codes.value,
+        dots=None if dots is None else dots.value,
+    )
 
 
 def _work_s(cost: Cost, rates: Rates) -> float:
     """Seconds for all operations one after the other; a multiply-add counts two."""
     codes_s = 0.0 if rates.codes is None else cost.codes / rates.codes
-    return 2 * (cost.products / rates.products + cost.others / rates.vector) + codes_s
+    dots_s = 0.0 if rates.dots is None else 2 * cost.dots / rates.dots
+    return 2 * (cost.products / rates.products + cost.others / rates.vector) + codes_s + dots_s
 
 
 def share(site: Site, of: Roofline) -> float:
@@ -179,7 +193,7 @@ def _site(
     rule: str, kernel: str, found: list[tuple[Cost, tuple[Slot, ...], int]], device: Device, rates: Rates
 ) -> Site:
     kinds = {"weight": 0, "state": 0, "edge": 0}
-    products = others = codes = launches = 0
+    products = others = codes = dots = launches = 0
     moving = working = 0.0
     seconds = 0.0
     for cost, slots, count in found:
@@ -195,6 +209,7 @@ def _site(
         products += count * cost.products
         others += count * cost.others
         codes += count * cost.codes
+        dots += count * cost.dots
         launches += count
     return Site(
         rule=rule,
@@ -206,6 +221,7 @@ def _site(
         products=products,
         others=others,
         codes=codes,
+        dots=dots,
         ceiling_s=seconds,
         bound="memory" if moving >= working else "operations",
     )

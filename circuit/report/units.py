@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from circuit.load.devices import Device
-from circuit.plan.ir import Plan
-from circuit.report.roofline import PORTABLE
-from circuit.uop.node import Fold, Op, toposort
+from circuit.plan.ir import Plan, WeightAt
+from circuit.report.roofline import DOTS, PORTABLE
+from circuit.uop.node import DType, Fold, toposort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +36,28 @@ AS_THEY_ARE = {
 
 
 def ran(plans: tuple[Plan, ...], device: Device) -> tuple[Ran, ...]:
-    """One entry for each storage format that a plan's products read, in order of appearance."""
-    formats: dict[str, int] = {}
+    """One entry for each storage format and way to multiply that a plan has, in order of appearance."""
+    found: dict[tuple[str, bool], int] = {}
     for launch in plans[0].launches:
         kernel = plans[0].kernels[launch.kernel]
-        folds = any(
-            isinstance(node.arg, Fold) and node.arg.op == "mulacc"
-            for node in toposort(*kernel.definition)
-            if node.op is Op.REDUCE
-        )
+        folds = [
+            node for node in toposort(*kernel.definition) if isinstance(node.arg, Fold) and node.arg.op == "mulacc"
+        ]
+        on_codes = any(node.dtype is DType.I32 for node in folds)
         for slot, target in zip(kernel.slots, launch.targets, strict=True):
-            place = getattr(target, "weight", None)
-            if slot.kind == "weight" and place is not None and folds and len(plans[0].weights[place].shape) == 2:
-                format = plans[0].weights[place].format
-                formats[format] = formats.get(format, 0) + 1
+            if slot.kind == "weight" and isinstance(target, WeightAt) and folds:
+                weight = plans[0].weights[target.weight]
+                if len(weight.shape) == 2:
+                    found[weight.format, on_codes] = found.get((weight.format, on_codes), 0) + 1
     rates = {name for name, _ in device.rates}
-    return tuple(
-        Ran(
-            format=format,
-            launches=count,
-            instruction=PORTABLE,
-            how="as stored" if format == "f32" else "decoded exactly to f32",
-            faster=tuple(name for name in AS_THEY_ARE.get(format, ()) if name in rates),
-        )
-        for format, count in formats.items()
-    )
+    return tuple(_ran(format, on_codes, count, rates) for (format, on_codes), count in found.items())
+
+
+def _ran(format: str, on_codes: bool, launches: int, rates: set[str]) -> Ran:
+    if on_codes:
+        instruction = DOTS if DOTS in rates else "integer products"
+        how = "codes, with codes of the row"
+    else:
+        instruction, how = PORTABLE, "as stored" if format == "f32" else "decoded exactly to f32"
+    faster = tuple(name for name in AS_THEY_ARE.get(format, ()) if name in rates and name != instruction)
+    return Ran(format=format, launches=launches, instruction=instruction, how=how, faster=faster)

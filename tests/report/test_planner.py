@@ -8,6 +8,7 @@ import pytest
 from circuit.load.devices import device_named, load_devices
 from circuit.load.engines import load_engines
 from circuit.load.hardware import load_hardware
+from circuit.load.policy import with_choices
 from circuit.lower.fuse import fuse
 from circuit.plan.build import plan
 from circuit.plan.ir import Plan
@@ -16,6 +17,8 @@ from circuit.report.memory import longest_context, memory, most_sequences, neede
 from circuit.report.planner import Planner, planner
 from circuit.report.roofline import Work, roofline
 from circuit.report.sections import Section, Table, sections_markdown, sections_text
+from circuit.report.units import ran
+from circuit.tir.activations import with_activations
 from tests.lower.dense import Sizes, dense
 from tests.plan.plans import LIBRARY, POLICY, RULES, request
 
@@ -131,3 +134,17 @@ def test_a_table_that_is_too_wide_has_its_first_column_cut() -> None:
         "    words",
     ]
     assert "| b\\|c | 22 |" in sections_markdown((section,))
+
+
+def test_with_integer_activations_the_report_says_that_codes_are_multiplied() -> None:
+    policy = with_choices(POLICY, ("activations=int8/g32",))
+    tir = with_activations(dense(Sizes(layers=1, vocab=96, weight_format="q4_1")), policy)
+    asked = request("decode", policy=policy)
+    made = plan(tir, fuse(tir, RULES, policy, asked.mode, asked.rows, "all"), asked)
+    device = device_named(DEVICES, "epyc_9654")
+    assert [(each.format, each.instruction, each.how) for each in ran((made,), device)] == [
+        ("q4_1", "integer products", "codes, with codes of the row")
+    ]
+    found = roofline((made,), device, Work(name="decode", mode="decode", sequences=asked.rows[1], context=128))
+    weights = 128 * 64 + 64 * 64 + 3 * 64 * 96 + 96 * 64  # q, k and v; o; gate, up and down; the head
+    assert sum(site.dots for site in found.sites) == asked.rows[1] * weights
