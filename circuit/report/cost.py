@@ -72,7 +72,7 @@ class _Count:
                     else:
                         others += count
                     others += self._joins(node)
-                case Op.REDUCE if node.dtype is DType.I32:
+                case Op.REDUCE if node.dtype is DType.I32 and isinstance(node.arg, Fold) and node.arg.op == "mulacc":
                     dots += self._count(node.ranges | frozenset(bound_ranges(node)))
                 case _ if node.dtype is DType.F32 and node.op in _WORK:
                     others += self._times(node)
