@@ -49,6 +49,7 @@ def prove(
     rows with and without each rule under --policy, and without it once more as a control.
     """
     from circuit.load.proofs import proofs_path
+    from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
     from circuit_exec.library import library, library_root
     from circuit_exec.prove.given import chosen, class_of
@@ -65,7 +66,7 @@ def prove(
         raise PlanError(Problem(message="--policy is for --ab: a proof holds under any", fix="leave it out"))
     found: list[Verdict] = []
     with progress_bar() as progress:
-        for verdict in verdicts_of(given, asked, user_cache(), progress):
+        for verdict in verdicts_of(given, asked, user_cache(), progress, available_threads()):
             found.append(verdict)
             if not as_json:
                 print(_line(verdict), flush=True)

@@ -1,7 +1,7 @@
 """Both sides of a relation compiled and run: the fused group's kernel, and its members', one launch after the other.
 
 They run on the same random numbers, at sizes around the edges of chunks, panels and row tiles, with one thread and
-with two.
+with two, at each set of points that a plan of the rule's rows can have.
 """
 
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from circuit.lower.kernels import realize
 from circuit.lower.sides import PAGES, read_edges, step_values, stored_edges, tensor_rows, wiring
 from circuit.lower.weights import weights_of
 from circuit.plan.kernels import panel_of, point_of
+from circuit.plan.ranges import row_ranges
 from circuit.render.c import render_kernel
 from circuit.sigma.page import page_words
 from circuit.text import listed
@@ -46,39 +47,39 @@ SEED = 20261129
 
 def compiled_apart(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[str, list[str]]:
     """Both sides compiled for a mode: what was compared, in words, and where bytes differ."""
-    rows_hi, lanes = rows_of(given.hardware, mode)[1], lanes_of(given.hardware)
+    lanes = lanes_of(given.hardware)
     bodies: dict[str, int] = {}  # arguments and body of a kernel -> its number
     calls: list[str] = []
 
-    def launch(case: Case, group: Group) -> _Launch:
-        point = point_of(given.families, group, mode, rule.rows)
-        kernel = realize(case.tir, group, point, wiring(case, group, panel_of(given.families), rows_hi))
+    def launch(case: Case, group: Group, part: tuple[int, int]) -> _Launch:
+        point = point_of(given.families, group, mode, part)
+        kernel = realize(case.tir, group, point, wiring(case, group, panel_of(given.families), part[1]))
         body = render_kernel("NAME", kernel.effects, lanes).removeprefix("static void NAME(")
         if body not in bodies:
             bodies[body] = len(bodies)
             calls.append(_call(kernel, bodies[body]))
         return _Launch(group=group, kernel=kernel, number=bodies[body])
 
-    sides = []
-    tile = 1
     cases = cases_of(rule, BOUNDARIES)
     stateful = any(case.tir.states for case in cases)
-    for case in dict.fromkeys(case for at, case in enumerate(cases) if stateful or at in COMPILED):
-        singles = [group for group in _singles(given, case, mode, rule) if set(group.nodes) <= set(case.group.nodes)]
-        for group in (case.group, *singles):
-            values = dict(point_of(given.families, group, mode, rule.rows).values)
-            tile = max(tile, values.get("row_tile", 1))
-        sides.append((case, [launch(case, case.group)], [launch(case, group) for group in singles]))
+    chosen = tuple(dict.fromkeys(case for at, case in enumerate(cases) if stateful or at in COMPILED))
+    chains = [_chain(given, case, mode, rule) for case in chosen]
+    groups = [group for case, chain in zip(chosen, chains, strict=True) for group in (case.group, *chain)]
+    sides = []
+    for part in _parts(given, groups, mode, rule):
+        rows = _edges(given, groups, mode, part)
+        for place, (case, chain) in enumerate(zip(chosen, chains, strict=True)):
+            one, other = [launch(case, case.group, part)], [launch(case, group, part) for group in chain]
+            sides += [(place, replace(case, rows=n), one, other) for n in rows]
     kernels = {f"k{number}": f"static void k{number}({body}" for body, number in bodies.items()}
     program = program_of(kernels, _run(calls), lanes)
     arch = arch_of(given.hardware, this_host())
-    rows = tuple(sorted({1, max(tile - 1, 1), tile, tile + 1}))
     wrong: list[str] = []
     with Team(build(program, cache, lambda what, fraction: None, arch)) as team:
-        for place, (case, fused, chain) in enumerate(sides):
-            for n in rows:
-                wrong += _apart(team, replace(case, rows=n), fused, chain, panel_of(given.families), place)
-    shapes = "; ".join(case.shape for case, _, _ in sides)
+        for place, case, one, other in sides:
+            wrong += _apart(team, case, one, other, panel_of(given.families), place)
+    rows = sorted({case.rows for _, case, _, _ in sides})
+    shapes = "; ".join(case.shape for case in chosen)
     return f"{mode}, rows {listed(map(str, rows))}, threads {listed(map(str, THREADS))}: {shapes}", wrong
 
 
@@ -91,8 +92,27 @@ class _Launch:
     number: int
 
 
-def _singles(given: Class, case: Case, mode: str, rule: Rule) -> tuple[Group, ...]:
-    return fuse(case.tir, given.rules, load_policy(given.library), mode, rule.rows, "reference")
+def _chain(given: Class, case: Case, mode: str, rule: Rule) -> list[Group]:
+    """What the reference rules make of the case's nodes."""
+    singles = fuse(case.tir, given.rules, load_policy(given.library), mode, rule.rows, "reference")
+    return [group for group in singles if set(group.nodes) <= set(case.group.nodes)]
+
+
+def _parts(given: Class, groups: list[Group], mode: str, rule: Rule) -> list[tuple[int, int]]:
+    """The first range of the rule's rows for each set of points that its groups have: what a plan of them runs."""
+    families = {group.family for group in groups}
+    used = tuple(family for family in given.families if family.id in families)
+    reach = rows_of(given.hardware, mode)
+    parts = row_ranges((rule,), used, mode, (max(rule.rows[0], reach[0]), min(rule.rows[1], reach[1])))
+    first = {tuple(point_of(given.families, g, mode, part).id for g in groups): part for part in reversed(parts)}
+    return sorted(first.values())
+
+
+def _edges(given: Class, groups: list[Group], mode: str, part: tuple[int, int]) -> list[int]:
+    """Rows around the largest tile of the points, within what they run."""
+    points = (point_of(given.families, group, mode, part) for group in groups)
+    tile = max(dict(point.values).get("row_tile", 1) for point in points)
+    return sorted({min(max(n, part[0]), part[1]) for n in (1, tile - 1, tile, tile + 1)})
 
 
 def _call(kernel: Kernel, number: int) -> str:

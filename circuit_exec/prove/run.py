@@ -1,8 +1,11 @@
 """Proves relations, definitions as scalar DAGs and compiled kernels by bytes, and puts the records into their file."""
 
+import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing import get_context
 
 from circuit.load.proofs import EQUAL, Proof, load_proofs, proofs_path, proofs_text
 from circuit.load.rules import Rule
@@ -28,16 +31,46 @@ class Verdict:
     expressions: int
 
 
-def prove(given: Class, rules: tuple[Rule, ...], cache: Cache, progress: Progress) -> Iterator[Verdict]:
-    """The verdict on each rule, in order; a class that this host cannot run is refused."""
+def prove(
+    given: Class, rules: tuple[Rule, ...], cache: Cache, progress: Progress, n_processes: int = 1
+) -> Iterator[Verdict]:
+    """The verdict on each rule, in order; a class that this host cannot run is refused.
+
+    No verdict depends on another: several rules are proven at once by as many processes.
+    """
     class_to_run(given.library, this_host(), given.hardware.name)
-    for place, rule in enumerate(rules):
+    if min(n_processes, len(rules)) > 1:
+        yield from _by_processes(given, rules, cache, progress, n_processes)
+    else:
+        for place, rule in enumerate(rules):
 
-        def tell(fraction: float, place: int = place) -> None:
-            progress("proving", (place + fraction) / len(rules))
+            def tell(fraction: float, place: int = place) -> None:
+                progress("proving", (place + fraction) / len(rules))
 
-        yield _verdict(given, rule, cache, tell)
+            yield _verdict(given, rule, cache, tell)
     progress("proving", 1.0)
+
+
+def _by_processes(
+    given: Class, rules: tuple[Rule, ...], cache: Cache, progress: Progress, n_processes: int
+) -> Iterator[Verdict]:
+    pool = ProcessPoolExecutor(n_processes, get_context("spawn"), _end_at_ctrl_c)
+    try:
+        jobs = [pool.submit(_verdict, given, rule, cache, _silent) for rule in rules]
+        for place, job in enumerate(jobs):
+            progress("proving", place / len(rules))
+            yield job.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_at_ctrl_c() -> None:
+    """A process of the pool ends without a word where the one that made it says why."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _silent(fraction: float) -> None:
+    """Progress that nobody sees."""
 
 
 def written(given: Class, verdicts: tuple[Verdict, ...]) -> str:

@@ -62,6 +62,20 @@ def contracted(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     return replace(kernel, effects=tuple(rebuild(effect, visit) for effect in kernel.effects))
 
 
+def rounded_twice(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+    """Kernels of fused groups whose products are rounded before they are added."""
+    kernel = realize(tir, group, point, wiring)
+
+    def visit(node: UOp) -> UOp:
+        if node.op is Op.MULACC and node.dtype is DType.F32:
+            return UOp(Op.ADD, (UOp(Op.MUL, node.src[:2]), node.src[2]))
+        return node
+
+    if len(group.nodes) == 1:
+        return kernel
+    return replace(kernel, effects=tuple(rebuild(effect, visit) for effect in kernel.effects))
+
+
 def verdict(cache: Cache) -> Verdict:
     given = class_of(library(), "cpu")
     (found,) = prove(given, chosen(given, (RULE,)), cache, lambda what, fraction: None)
@@ -158,6 +172,24 @@ def test_a_claim_that_fails_ends_with_1_and_writes_nothing(
     assert path.read_bytes() == before
 
 
+def test_a_kernel_that_is_wrong_at_the_point_of_few_rows_alone_is_caught(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = set[str]()
+
+    def at_few_rows(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+        points.add(point.id)
+        made = rounded_twice if point.id == "p48_r1" else realize
+        return made(tir, group, point, wiring)
+
+    monkeypatch.setattr("circuit_exec.prove.compiled.realize", at_few_rows)
+    given = class_of(library(), "cpu")
+    (found,) = prove(given, chosen(given, ("glu+linear_down",)), cache, lambda what, fraction: None)
+    assert {"p48_r1", "p48_r4"} <= points
+    assert found.failures
+    assert all("rows=1 " in failure or "rows=2 " in failure for failure in found.failures)
+
+
 def test_lint_says_that_nothing_is_found_or_ends_with_1(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["circuit", "lint"]) == 0
     out = capsys.readouterr().out.splitlines()
@@ -171,3 +203,12 @@ def test_lint_says_that_nothing_is_found_or_ends_with_1(checkout: Path, capsys: 
     finding = json.loads(capsys.readouterr().out)["findings"][0]
     assert finding["message"].endswith("can want the same node, both with priority 200")
     assert finding["file"] == "kernels/cpu/common/FUSIONS.toml"
+
+
+@pytest.mark.slow
+def test_several_rules_are_proven_at_once_and_told_in_their_order(cache: Cache) -> None:
+    given = class_of(library(), "cpu")
+    rules = chosen(given, ("rope+kv_write", "rms_norm+act_quant"))
+    alone = list(prove(given, rules, cache, lambda what, fraction: None))
+    assert list(prove(given, rules, cache, lambda what, fraction: None, n_processes=2)) == alone
+    assert [verdict.rule for verdict in alone] == [rule.id for rule in rules]
