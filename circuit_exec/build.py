@@ -114,8 +114,14 @@ def find_compiler(search_path: str) -> Compiler:
 def target_flags(arch: str, compiler: Compiler) -> tuple[str, ...]:
     """The flags that name what is compiled for; ziglang has names of its own, and traps that C does not ask for."""
     if "ziglang" not in compiler.command:
-        return (f"-march={arch}",)
+        return machine_flags(arch)
     return (f"-mcpu={arch.replace('-', '_') if arch.startswith('x86') else 'generic'}", "-fno-sanitize=undefined")
+
+
+def machine_flags(arch: str) -> tuple[str, ...]:
+    """The flags of gcc and clang for a target: a level, or one with features behind it, each after a `+`."""
+    level, *features = arch.split("+")
+    return (f"-march={level}", *(f"-m{feature}" for feature in features))
 
 
 def _identified(command: tuple[str, ...]) -> Compiler:

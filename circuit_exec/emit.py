@@ -21,7 +21,7 @@ from circuit.errors import LoadError, Problem, RunError
 from circuit.load.hardware import load_hardware
 from circuit.pipeline import Goal, compiled
 from circuit_exec.bake import BakedWeights, bake
-from circuit_exec.build import COMMON_FLAGS, Progress
+from circuit_exec.build import COMMON_FLAGS, Progress, machine_flags
 from circuit_exec.cache import FULL, Cache
 from circuit_exec.checkpoint.exact import with_exact_bf16
 from circuit_exec.checkpoint.open import open_checkpoint, text
@@ -104,7 +104,7 @@ def emit(path: str, folder: Path, asked: Asked, cache: Cache, progress: Progress
         described=Described(name=_name(path), has_weights=asked.weights, stops=words.stops),
         flags=tuple(flag for flag in COMMON_FLAGS if flag != "-fPIC"),
         machines=tuple(
-            Machine(name="-".join(names), flags=(f"-march={arch[machine]}",)) for names, machine in MACHINES.items()
+            Machine(name="-".join(names), flags=machine_flags(arch[machine])) for names, machine in MACHINES.items()
         ),
         content=None if baked is None else baked.content_hash,
         chat=None if words.chat is None else (words.chat.before, words.chat.after),

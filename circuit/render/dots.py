@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from circuit.render.expr import c_type
+from circuit.render.expr import c_type, literal
 from circuit.render.lanes import Piece
 from circuit.render.peephole import fit_to_processor
 from circuit.sigma.storage_codes import fifth_bit, nibble, signed_byte
@@ -87,6 +87,9 @@ def write_dots(
     for (_, piece), name in sums.items():
         of = f"{first[0].kind}_x{_width(piece)}"
         to.line(f"met_sum_{of} {name} = met_start_{of}();")
+    excess = {piece: to.name() for piece in pieces if first[0].kind == "s8"}
+    for piece, name in excess.items():
+        to.line(f"{c_type(DType.I32, _width(piece))} {name} = {literal(i32(0), _width(piece))};")
     loaded: dict[tuple[UOp, Piece | None], str] = {}
     for at, quad in enumerate(first):
         for piece in pieces:
@@ -97,13 +100,18 @@ def write_dots(
                     to.line(f"const {vector} {loaded[word, piece]} = {to.load(word, piece, width)};")
             code = to.name()
             to.line(f"const {vector} {code} = {quad.codes([loaded[word, piece] for word in quad.words])};")
+            if piece in excess:
+                to.line(f"{excess[piece]} = met_excess_x{width}({excess[piece]}, {code});")
             for copy, own in copies.items():
                 name, x = sums[copy, piece], to.operand(own[at].x, piece, width)
                 to.line(f"{name} = met_add_{quad.kind}_x{width}({name}, {code}, {x});")
     totals = {want: to.name() for want in sums}
     for want, name in sums.items():
         width = _width(want[1])
-        to.line(f"const {c_type(DType.I32, width)} {totals[want]} = met_end_{first[0].kind}_x{width}({name});")
+        total = f"met_end_{first[0].kind}_x{width}({name})"
+        if want[1] in excess:
+            total = f"met_rest_x{width}({total}, {excess[want[1]]})"
+        to.line(f"const {c_type(DType.I32, width)} {totals[want]} = {total};")
     return totals
 
 

@@ -1,9 +1,13 @@
 """The C text for sums of products of bytes (dots.py): a sum in the making, its start, a word more, its end.
 
-Every variant gives the same exact integer. x86 multiplies unsigned bytes by signed ones and adds neighbours in 16 bits,
-saturating, which no sum here reaches: 2 * 127 * 128 < 2**15, and of codes below 16 eight words do not either. A signed
-code goes in as its magnitude, with its sign on the other factor.
+Every variant gives the same exact integer. x86 multiplies unsigned bytes by signed ones. With VNNI it adds all four
+products to an i32, exactly; where the codes have signs, 128 is added to each byte of the row, and the excess, 128 times
+the sum of the codes, is taken off at the end: it is one for all rows. AVX2 adds neighbours in 16 bits, saturating,
+which no sum here reaches: 2 * 127 * 128 < 2**15, and of codes below 16 eight words do not either. A signed code then
+goes in as its magnitude, with its sign on the other factor.
 """
+
+KINDS = ("u4", "u7", "s8")
 
 _PORTABLE = """\
 typedef i32@V met_sum_@K_x@W;
@@ -14,80 +18,75 @@ MET_INLINE i32@V met_add_@K_x@W(i32@V a, u32@V w, u32@V x) {
 }
 MET_INLINE i32@V met_end_@K_x@W(i32@V a) { return a; }
 """
-
-_X86 = """\
-#if defined(@F) && !defined(__clang__)
-#define MET_ADDED_x@W(a) __asm__ volatile("" : "+@R"(a)) /* neither put off nor moved past a prefetch */
-typedef char met_bytes_x@W __attribute__((vector_size(@B)));
-typedef short met_pairs_x@W __attribute__((vector_size(@B)));
-MET_INLINE met_pairs_x@W met_pairs_x@W_of(u32x@W w, u32x@W x) { return (met_pairs_x@W)@MADDUBS; }
-MET_INLINE i32x@W met_joined_x@W(met_pairs_x@W p) { return (i32x@W)@MADDWD; }
-MET_INLINE met_bytes_x@W met_magnitude_x@W(met_bytes_x@W w) { return @MAGNITUDE; }
-MET_INLINE met_bytes_x@W met_signed_x@W(met_bytes_x@W x, met_bytes_x@W w) { return @SIGNED; } /* -x where w < 0 */
-typedef met_pairs_x@W met_sum_u4_x@W;
-MET_INLINE met_pairs_x@W met_start_u4_x@W(void) { return (met_pairs_x@W){0}; }
-MET_INLINE met_pairs_x@W met_add_u4_x@W(met_pairs_x@W a, u32x@W w, u32x@W x) {
-  a += met_pairs_x@W_of(w, x);
-  MET_ADDED_x@W(a);
-  return a;
-}
-MET_INLINE i32x@W met_end_u4_x@W(met_pairs_x@W a) { return met_joined_x@W(a); }
-typedef i32x@W met_sum_u7_x@W;
-MET_INLINE i32x@W met_start_u7_x@W(void) { return (i32x@W){0}; }
-MET_INLINE i32x@W met_add_u7_x@W(i32x@W a, u32x@W w, u32x@W x) {
-  a += met_joined_x@W(met_pairs_x@W_of(w, x));
-  MET_ADDED_x@W(a);
-  return a;
-}
-MET_INLINE i32x@W met_end_u7_x@W(i32x@W a) { return a; }
-typedef i32x@W met_sum_s8_x@W;
-MET_INLINE i32x@W met_start_s8_x@W(void) { return (i32x@W){0}; }
-MET_INLINE i32x@W met_add_s8_x@W(i32x@W a, u32x@W w, u32x@W x) {
-  met_bytes_x@W b = (met_bytes_x@W)w, y = met_signed_x@W((met_bytes_x@W)x, b);
-  a += met_joined_x@W(met_pairs_x@W_of((u32x@W)met_magnitude_x@W(b), (u32x@W)y));
-  MET_ADDED_x@W(a);
-  return a;
-}
-MET_INLINE i32x@W met_end_s8_x@W(i32x@W a) { return a; }
-#else
-@P#endif
+_NO_EXCESS = """\
+MET_INLINE i32@V met_excess_x@W(i32@V a, u32@V w) { return (void)w, a; }
+MET_INLINE i32@V met_rest_x@W(i32@V a, i32@V excess) { return (void)excess, a; }
 """
 
-_BUILTINS = {
-    8: {
-        "@F": "__AVX2__",
-        "@R": "x",
-        "@B": "32",
-        "@MADDUBS": "__builtin_ia32_pmaddubsw256((met_bytes_x8)w, (met_bytes_x8)x)",
-        "@MADDWD": "__builtin_ia32_pmaddwd256(p, (met_pairs_x8){0} + 1)",
-        "@MAGNITUDE": "__builtin_ia32_psignb256(w, w)",
-        "@SIGNED": "__builtin_ia32_psignb256(x, w)",
-    },
-    16: {
-        "@F": "__AVX512BW__",
-        "@R": "v",
-        "@B": "64",
-        "@MADDUBS": "__builtin_ia32_pmaddubsw512_mask((met_bytes_x16)w, (met_bytes_x16)x, (met_pairs_x16){0}, -1)",
-        "@MADDWD": "__builtin_ia32_pmaddwd512_mask(p, (met_pairs_x16){0} + 1, (i32x16){0}, -1)",
-        "@MAGNITUDE": "__builtin_ia32_pabsb512_mask(w, w, -1)",
-        "@SIGNED": "__builtin_ia32_psubb512_mask((met_bytes_x16){0}, x, x, __builtin_ia32_cvtb2mask512(w))",
-    },
+_VNNI = """\
+MET_INLINE i32x@W met_dots_x@W(i32x@W a, u32x@W w, u32x@W x) { /* w unsigned, x signed; volatile as in MET_ADDED */
+  __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(w), "v"(x));
+  return a;
 }
+"""
+_VNNI_SUM = """\
+typedef i32x@W met_sum_@K_x@W;
+MET_INLINE i32x@W met_start_@K_x@W(void) { return (i32x@W){0}; }
+MET_INLINE i32x@W met_add_@K_x@W(i32x@W a, u32x@W w, u32x@W x) { return met_dots_x@W(a, @A); }
+MET_INLINE i32x@W met_end_@K_x@W(i32x@W a) { return a; }
+"""
+_VNNI_FACTORS = {"u4": "w, x", "u7": "w, x", "s8": "x ^ 0x80808080u, w"}
+_VNNI_EXCESS = """\
+MET_INLINE i32x@W met_excess_x@W(i32x@W a, u32x@W w) { return met_dots_x@W(a, (u32x@W){0} + 0x80808080u, w); }
+MET_INLINE i32x@W met_rest_x@W(i32x@W a, i32x@W excess) { return a - excess; }
+"""
 
-KINDS = ("u4", "u7", "s8")
-
-
-def _portable(width: int) -> str:
-    vector = f"x{width}" if width > 1 else ""
-    texts = (_PORTABLE.replace("@K", kind).replace("@W", str(width)).replace("@V", vector) for kind in KINDS)
-    return "".join(texts)
+_AVX2 = """\
+#define MET_ADDED(a) __asm__ volatile("" : "+x"(a)) /* neither put off nor moved past a prefetch */
+typedef char met_bytes __attribute__((vector_size(32)));
+typedef short met_pairs __attribute__((vector_size(32)));
+MET_INLINE met_pairs met_pairs_of(u32x8 w, u32x8 x) {
+  return (met_pairs)__builtin_ia32_pmaddubsw256((met_bytes)w, (met_bytes)x);
+}
+MET_INLINE i32x8 met_joined(met_pairs p) { return (i32x8)__builtin_ia32_pmaddwd256(p, (met_pairs){0} + 1); }
+typedef met_pairs met_sum_u4_x8;
+MET_INLINE met_pairs met_start_u4_x8(void) { return (met_pairs){0}; }
+MET_INLINE met_pairs met_add_u4_x8(met_pairs a, u32x8 w, u32x8 x) {
+  a += met_pairs_of(w, x);
+  MET_ADDED(a);
+  return a;
+}
+MET_INLINE i32x8 met_end_u4_x8(met_pairs a) { return met_joined(a); }
+typedef i32x8 met_sum_u7_x8;
+MET_INLINE i32x8 met_start_u7_x8(void) { return (i32x8){0}; }
+MET_INLINE i32x8 met_add_u7_x8(i32x8 a, u32x8 w, u32x8 x) {
+  a += met_joined(met_pairs_of(w, x));
+  MET_ADDED(a);
+  return a;
+}
+MET_INLINE i32x8 met_end_u7_x8(i32x8 a) { return a; }
+typedef i32x8 met_sum_s8_x8;
+MET_INLINE i32x8 met_start_s8_x8(void) { return (i32x8){0}; }
+MET_INLINE i32x8 met_add_s8_x8(i32x8 a, u32x8 w, u32x8 x) {
+  met_bytes b = (met_bytes)w, y = __builtin_ia32_psignb256((met_bytes)x, b); /* -x where w < 0 */
+  a += met_joined(met_pairs_of((u32x8)__builtin_ia32_psignb256(b, b), (u32x8)y));
+  MET_ADDED(a);
+  return a;
+}
+MET_INLINE i32x8 met_end_s8_x8(i32x8 a) { return a; }
+"""
 
 
 def prelude_dots(width: int) -> str:
     """The text for vectors of `width` lanes; 1 is a scalar."""
-    if width not in _BUILTINS:
-        return _portable(width)
-    text = _X86
-    for name, code in _BUILTINS[width].items():
-        text = text.replace(name, code)
-    return text.replace("@W", str(width)).replace("@P", _portable(width))
+    sums = {
+        kind: (_PORTABLE.replace("@K", kind), _VNNI_SUM.replace("@K", kind).replace("@A", _VNNI_FACTORS[kind]))
+        for kind in KINDS
+    }
+    portable = "".join([*(plain for plain, _ in sums.values()), _NO_EXCESS])
+    text = portable
+    if width in (8, 16):
+        vnni = "".join([_VNNI, *(own for _, own in sums.values()), _VNNI_EXCESS])
+        avx2 = f"#elif defined(__AVX2__) && !defined(__clang__)\n{_AVX2}{_NO_EXCESS}" if width == 8 else ""
+        text = f"#if defined(__AVX512VNNI__) && defined(__AVX512VL__)\n{vnni}{avx2}#else\n{portable}#endif\n"
+    return text.replace("@W", str(width)).replace("@V", f"x{width}" if width > 1 else "")

@@ -98,14 +98,21 @@ def test_programs_of_no_class_are_compiled_for_what_class_cpu_states() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "flags"),
+    ("arch", "own", "flags"),
     [
-        ("x86-64-v3", ("-mcpu=x86_64_v3", "-fno-sanitize=undefined")),
-        ("armv8-a", ("-mcpu=generic", "-fno-sanitize=undefined")),
+        (
+            "x86-64-v4+avx512vnni",
+            ("-march=x86-64-v4", "-mavx512vnni"),
+            ("-mcpu=x86_64_v4+avx512vnni", "-fno-sanitize=undefined"),
+        ),
+        ("x86-64-v3", ("-march=x86-64-v3",), ("-mcpu=x86_64_v3", "-fno-sanitize=undefined")),
+        ("armv8-a", ("-march=armv8-a",), ("-mcpu=generic", "-fno-sanitize=undefined")),
     ],
 )
-def test_each_compiler_is_told_the_target_in_its_own_words(arch: str, flags: tuple[str, ...]) -> None:
-    assert target_flags(arch, Compiler(command=("cc",), identity="")) == (f"-march={arch}",)
+def test_each_compiler_is_told_the_target_in_its_own_words(
+    arch: str, own: tuple[str, ...], flags: tuple[str, ...]
+) -> None:
+    assert target_flags(arch, Compiler(command=("cc",), identity="")) == own
     assert target_flags(arch, Compiler(command=("python", "-m", "ziglang", "cc"), identity="")) == flags
 
 

@@ -10,15 +10,16 @@ from circuit_exec.host import Host, arch_of, class_to_run, described, processor_
 from circuit_exec.library import library
 
 V3 = frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
-V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"}
 LIBRARY = library()
 
 
 @pytest.mark.parametrize(
     ("machine", "features", "name", "arch"),
     [
-        ("x86_64", V4 | {"amx_tile"}, "avx512", "x86-64-v4"),
+        ("x86_64", V4 | {"amx_tile"}, "avx512", "x86-64-v4+avx512vnni"),
         ("x86_64", V4 - {"avx512bw"}, "avx2", "x86-64-v3"),
+        ("x86_64", V4 - {"avx512_vnni"}, "avx2", "x86-64-v3"),
         ("x86_64", V3, "avx2", "x86-64-v3"),
     ],
 )
@@ -42,8 +43,8 @@ def test_a_class_that_the_host_lacks_features_of_is_refused_by_name() -> None:
     with pytest.raises(RunError) as caught:
         class_to_run(LIBRARY, Host(machine="x86_64", features=V3 | {"avx512f"}), "avx512")
     assert str(caught.value) == (
-        "error: class avx512 is compiled for x86-64-v4, and this processor lacks avx512bw, avx512cd, avx512dq, avx512vl"
-        "\n  = fix: name another class, or none"
+        "error: class avx512 is compiled for x86-64-v4+avx512vnni, and this processor lacks avx512bw, avx512cd, "
+        "avx512dq, avx512vl, avx512_vnni\n  = fix: name another class, or none"
     )
 
 
