@@ -1,7 +1,8 @@
 """A relation on against off: decode steps of 1 to 64 rows, the legs in one binary, in turn, with a control leg.
 
-The legs differ in one rule. The control is the leg without it once more, in memory of its own: how much these two
-differ is what the machine does. Times are of whole steps; energy is that of the processor packages.
+The legs differ in one rule, so a rung is of rows at which the rule takes a node. The control is the leg without it once
+more, in memory of its own: how much these two differ is what the machine does. Times are of whole steps; energy is that
+of the processor packages.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from circuit.errors import PlanError, Problem
 from circuit.load.evidence import Rung, Span
 from circuit.load.rules import Rule
 from circuit.load.settings import PREFIX
+from circuit.lower.evidence import change
 from circuit.pipeline import Compiled, Goal, compiled
 from circuit.plan.ir import Plan
 from circuit_exec.bake import bake
@@ -44,6 +46,11 @@ POSITION = 40
 LEAST_ROUNDS, MOST_ROUNDS = 5, 15
 RUNG_S = 3.0
 """A rung has at least so many rounds and at most so many; in between, it ends when it has taken this long."""
+
+DOUBTED_ROUNDS = 60
+"""A rung that seems to cost something goes on until it does not, or has so many rounds: of many rungs of a few rounds
+each, some seem to lose by chance.
+"""
 
 OFF, ON, CONTROL = range(3)
 
@@ -92,12 +99,19 @@ def measure(given: Sides, cache: Cache, n_threads: int, meter: Meter | str, prog
         weights = bake(manifest, given.checkpoint, cache, lambda done, total: None)
         return Program(program, shape, weights.words.view(np.uint8), n_threads, max(LADDER))
 
+    ladder = [rows for rows in LADDER if _takes(on, given.rule, rows)]
     with closing(leg(off, second)) as a, closing(leg(on, first)) as b, closing(leg(off, second)) as c:
-        for place, rows in enumerate(LADDER):
-            progress(f"measuring {given.rule}", place / len(LADDER))
+        for place, rows in enumerate(ladder):
+            progress(f"measuring {given.rule}", place / len(ladder))
             legs = [_steps(program, rows) for program in (a, b, c)]
             yield rung(rows, legs, meter)
         progress(f"measuring {given.rule}", 1.0)
+
+
+def _takes(made: Compiled, rule: str, rows: int) -> bool:
+    """Whether the rule takes a node of a step of so many rows."""
+    plan = next(plan for plan in made.plans if plan.rows[0] <= rows <= plan.rows[1])
+    return any(launch.rule == rule for launch in plan.launches)
 
 
 def rung(rows: int, legs: list[Callable[[], None]], meter: Meter | str) -> Rung:
@@ -106,8 +120,9 @@ def rung(rows: int, legs: list[Callable[[], None]], meter: Meter | str) -> Rung:
     joules: list[list[float]] = [[], [], []]
     n_steps = max(1, 4 // rows)
     begun = time.perf_counter()
-    for round in range(-1, MOST_ROUNDS):
-        if round >= LEAST_ROUNDS and time.perf_counter() - begun > RUNG_S:
+    for round in range(-1, DOUBTED_ROUNDS):
+        enough = round >= MOST_ROUNDS or (round >= LEAST_ROUNDS and time.perf_counter() - begun > RUNG_S)
+        if enough and not _seems_to_cost(times, joules):
             break
         for place in range(len(legs)):
             leg = (place + round) % len(legs)  # no leg always follows the same one
@@ -120,9 +135,8 @@ def rung(rows: int, legs: list[Callable[[], None]], meter: Meter | str) -> Rung:
                 times[leg].append(seconds / n_steps)
                 if isinstance(meter, Meter):
                     joules[leg].append(meter.joules(before, meter.read()) / n_steps)
-    readable = bool(joules[OFF]) and all(min(found) > 0 for found in joules)
     ratio, control = ratios(times)
-    energy, energy_control = ratios(joules) if readable else (None, None)
+    energy, energy_control = ratios(joules) if _readable(joules) else (None, None)
     return Rung(
         rows=rows,
         off_ms=round_to(1000 * statistics.median(times[OFF])),
@@ -131,6 +145,14 @@ def rung(rows: int, legs: list[Callable[[], None]], meter: Meter | str) -> Rung:
         energy=energy,
         energy_control=energy_control,
     )
+
+
+def _seems_to_cost(times: list[list[float]], joules: list[list[float]]) -> bool:
+    return any(change(*ratios(found)) == "more" for found in (times, joules) if _readable(found))
+
+
+def _readable(found: list[list[float]]) -> bool:
+    return bool(found[OFF]) and all(min(each) > 0 for each in found)
 
 
 def ratios(found: list[list[float]]) -> tuple[float, Span]:

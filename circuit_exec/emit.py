@@ -17,7 +17,7 @@ from circuit.bake.manifest import Manifest, build_manifest
 from circuit.emit.derive import layout
 from circuit.emit.folder import Facts, Machine, folder_sources, manifest_source
 from circuit.emit.model_text import Described
-from circuit.errors import LoadError, Problem, RunError
+from circuit.errors import LoadError, PlanError, Problem, RunError
 from circuit.load.hardware import load_hardware
 from circuit.pipeline import Goal, compiled
 from circuit_exec.bake import BakedWeights, bake
@@ -35,8 +35,8 @@ from circuit_exec.text.folder_tokenizer import TOKENIZER
 from circuit_exec.text.load import all_stop_ids, config_stop_ids, load_tokenizer
 from circuit_exec.text.tables import Chat, chat_of, encoder_rules, tables
 
-CLASS = "cpu"
-"""The class of what is emitted: it is to run on the machines of others."""
+ANYWHERE = "cpu"
+"""The class of what is emitted where none is named: it is to run on the machines of others."""
 
 WEIGHTS, TABLES, MANIFEST = "weights.bin", "tokenizer.bin", "manifest.txt"
 COPY_BYTES = 4 << 20
@@ -48,6 +48,7 @@ class Asked:
     a prompt is a message, `today` is for templates that write the date. `force` writes into a folder that has files.
     """
 
+    hardware_class: str = ANYWHERE
     rules: Which = "all"
     policy: tuple[str, ...] = ()
     weights: bool = True
@@ -94,17 +95,22 @@ def emit(path: str, folder: Path, asked: Asked, cache: Cache, progress: Progress
         _refuse(path, "a config.json alone has no weights", "emit with --no-weights: the program makes some up")
     words = _words(checkpoint, asked)
     texts = library()
-    arch = dict(load_hardware(texts, CLASS).arch)
-    made = compiled(
-        checkpoint_texts(checkpoint), texts, Goal(hardware_class=CLASS, choices=asked.policy, rules=asked.rules)
-    )
+    hardware = load_hardware(texts, asked.hardware_class)
+    arch = dict(hardware.arch)
+    if not arch:
+        message = f"class {hardware.name} has no kernels in C to write"
+        raise PlanError(Problem(message=message, fix="name a class of CPUs with --class"))
+    goal = Goal(hardware_class=hardware.name, choices=asked.policy, rules=asked.rules)
+    made = compiled(checkpoint_texts(checkpoint), texts, goal)
     manifest = build_manifest(made.plans[0].weights, PANEL, made.bound.equal)
     baked = _baked(manifest, checkpoint, cache, progress) if asked.weights else None
     facts = Facts(
         described=Described(name=_name(path), has_weights=asked.weights, stops=words.stops),
         flags=tuple(flag for flag in COMMON_FLAGS if flag != "-fPIC"),
         machines=tuple(
-            Machine(name="-".join(names), flags=machine_flags(arch[machine])) for names, machine in MACHINES.items()
+            Machine(name="-".join(names), flags=machine_flags(arch[machine]))
+            for names, machine in MACHINES.items()
+            if machine in arch
         ),
         content=None if baked is None else baked.content_hash,
         chat=None if words.chat is None else (words.chat.before, words.chat.after),

@@ -19,6 +19,7 @@ EXAMPLES = """Examples:
 \b
   met emit smollm2 -o smollm2-c
   make -C smollm2-c -j && smollm2-c/model "What is photosynthesis?"
+  met emit smollm2 -o smollm2-avx512 --class avx512
   met emit ./config.json -o sizes-only --no-weights
 """
 
@@ -37,6 +38,9 @@ def emit(
         datetime | None,
         typer.Option(formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="For chat templates that write the date."),
     ] = None,
+    hardware_class: Annotated[
+        str, typer.Option("--class", metavar="C", help="The hardware class; `cpu` runs on any.")
+    ] = "cpu",
     rules: RulesOption = "all",
     policy: PolicyOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of a folder that is not empty.")] = False,
@@ -53,6 +57,7 @@ def emit(
     from cli.progress import progress_bar
 
     asked = Asked(
+        hardware_class=hardware_class,
         rules=rules,
         policy=tuple(policy or ()),
         weights=not no_weights,

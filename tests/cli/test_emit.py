@@ -278,6 +278,19 @@ def test_a_folder_that_is_not_empty_needs_force(home: Home) -> None:
     assert [path.name for path in home.folder.glob(".taken*")] == []
 
 
+def test_a_class_is_emitted_for_its_machines_alone_and_gives_the_bytes_of_any(home: Home, emitted: Emitted) -> None:
+    ran = home.met("emit", "model", "-o", "wide", "--class", "avx2", "--ids-only", "--no-weights", "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["bytes_digest"] == json.loads(emitted.said)["bytes_digest"]
+    machines = [line for line in (home.folder / "wide/Makefile").read_text().splitlines() if "-march=" in line]
+    assert machines == ["MACHINE_Linux-x86_64 = -march=x86-64-v3"]
+
+
+def test_a_class_without_kernels_in_c_is_refused(home: Home) -> None:
+    ran = home.met("emit", "model", "-o", "gpu", "--class", "hopper")
+    refused(ran, message="class hopper has no kernels in C to write", fix="name a class of CPUs with --class")
+
+
 def test_what_the_command_cannot_do_is_refused(home: Home) -> None:
     (home.folder / "file").write_text("x")
     refused(

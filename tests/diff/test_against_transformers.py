@@ -74,16 +74,17 @@ class Demo:
     logits: Path
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """1024 tokens of repeated English, on the weights that the gguf package decodes."""
+@pytest.fixture(scope="module", params=[1024, CONTEXT])
+def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """Tokens of repeated English, on the weights that the gguf package decodes."""
+    n_tokens: int = request.param
     file = find_model("smollm2", user_cache())
     if file is None:
         pytest.skip("the demo model is not in the cache: met fetch smollm2")
     checkpoint = open_checkpoint(str(file))
-    asked = (*range(0, 1024, 31), 1023)
+    asked = (*range(0, n_tokens, n_tokens // 32 - 1), n_tokens - 1)
     ids = encode_prompt(load_tokenizer(checkpoint), TEXT)
-    tokens = tuple((ids * 2)[:1024])
+    tokens = tuple((ids * (n_tokens // len(ids) + 1))[:n_tokens])
     path = tmp_path_factory.mktemp("demo") / "logits.npy"
     np.save(path, torch_models.long_logits(dequantized(file), tokens, asked))
     sides = Sides(checkpoint=checkpoint, cache=user_cache(), progress=lambda what, part: None)
@@ -91,7 +92,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 @pytest.mark.parametrize("n_steps", [0, 8])
-def test_the_demo_model_agrees_at_1024_positions(demo: Demo, n_steps: int) -> None:
+def test_the_demo_model_agrees_at_1024_and_at_8192_positions(demo: Demo, n_steps: int) -> None:
     """Prefilled, and with its last tokens as decode steps."""
     side = Side(rules="all", policy=(), threads=2, chunk=None, steps=n_steps)
     report = diff(
