@@ -97,7 +97,7 @@ def emit(path: str, folder: Path, asked: Asked, cache: Cache, progress: Progress
     texts = library()
     hardware = load_hardware(texts, asked.hardware_class)
     arch = dict(hardware.arch)
-    if not arch:
+    if hardware.language != "c":
         message = f"class {hardware.name} has no kernels in C to write"
         raise PlanError(Problem(message=message, fix="name a class of CPUs with --class"))
     goal = Goal(hardware_class=hardware.name, choices=asked.policy, rules=asked.rules)
