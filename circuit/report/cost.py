@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 from circuit.lower.ir import Kernel
-from circuit.report.positions import Step, formula
-from circuit.report.touched import Touched, leaves, slot_of
+from circuit.report.positions import Step, counts
+from circuit.report.touched import Leaves, Touched, leaves, slot_of
 from circuit.uop.node import DType, Fold, Op, UOp, bound_ranges, const_value, toposort
 from circuit.uop.orders import CHUNK, LANES
 
@@ -52,13 +52,14 @@ class _Count:
         self._touched = Touched(kernel, step)
         self._trips: dict[frozenset[UOp], int] = {}
         self._ends: dict[tuple[UOp, int], list[int]] = {}
-        self._leaves: dict[UOp, list[UOp] | None] = {}
+        self._leaves: dict[UOp, Leaves] = {}
         self._loaded: dict[UOp, bool] = {}
 
     def cost(self) -> Cost:
         touched: dict[tuple[Op, int], list[UOp]] = {}
         products = others = codes = dots = 0
         for node in toposort(*self._kernel.definition):
+            self._leaves[node] = leaves(node, self._leaves)
             match node.op:
                 case Op.LOAD | Op.STORE:
                     slot = slot_of(node.src[0].src[0])
@@ -134,21 +135,18 @@ class _Count:
                 of_rows.append((end, part))
         if not of_rows:
             return fixed * (self._step.sequences * self._step.rows if by_row else 1)
-        counts = [self._counts(end, part)[: None if by_row else 1] for end, part in of_rows]
-        return fixed * self._step.sequences * sum(map(math.prod, zip(*counts, strict=True)))
+        ends = [self._counts(end, part)[: None if by_row else 1] for end, part in of_rows]
+        return fixed * self._step.sequences * sum(map(math.prod, zip(*ends, strict=True)))
 
     def _counts(self, end: UOp, part: int) -> list[int]:
         """The end of a loop in parts, for each row of a sequence."""
         if (end, part) not in self._ends:
-            value = formula(end, part)
             positions = range(self._step.first, self._step.first + self._step.rows)
-            self._ends[end, part] = [value(position) for position in positions]
+            self._ends[end, part] = counts(end, part, positions)
         return self._ends[end, part]
 
     def _times(self, node: UOp) -> int:
         """How often a value is computed: once for each combination of what it is made of, or of its loops."""
-        if node not in self._leaves:
-            self._leaves[node] = leaves(node)
         found = self._leaves[node]
         count = self._count(node.ranges)
         return count if found is None else min(count, self._touched.distinct(found))

@@ -1,5 +1,6 @@
 """The rows of a step, and what the ends of loops are in it."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,39 +22,39 @@ class Step:
 
 def formula(end: UOp, part: int = 1) -> Callable[[int], int]:
     """The end of a loop in parts of some size, rounded up, as a function of the row's position."""
-    order = [node for node in below(end) if node.op is not Op.CONST]
-    constants = {node: int(const_value(node)) for node in below(end) if node.op is Op.CONST}
+    return lambda position: counts(end, part, range(position, position + 1))[0]
 
-    def at(position: int) -> int:
-        value: dict[UOp, int] = dict(constants)
-        for node in order:
-            src = [value[s] for s in _value_sources(node)]
-            match node.op:
-                case Op.LOAD if not src:
-                    value[node] = position
-                case Op.LOAD:
-                    value[node] = src[0]
-                case Op.ADD:
-                    value[node] = src[0] + src[1]
-                case Op.MUL:
-                    value[node] = src[0] * src[1]
-                case Op.MAX:
-                    value[node] = max(src)
-                case Op.FLOORDIV:
-                    value[node] = src[0] // src[1]
-                case Op.FLOORMOD:
-                    value[node] = src[0] % src[1]
-                case Op.CMPLT:
-                    value[node] = int(src[0] < src[1])
-                case Op.XOR:
-                    value[node] = src[0] ^ src[1]
-                case Op.WHERE:
-                    value[node] = src[1] if src[0] else src[2]
-                case _:
-                    raise AssertionError(f"the end of a loop has {node.op}")
-        return -(-value[end] // part)
 
-    return at
+def counts(end: UOp, part: int, positions: range) -> list[int]:
+    """The end of a loop in parts of some size, rounded up, for rows at several positions."""
+    column: dict[UOp, list[int]] = {}
+    for node in below(end):
+        src = [column[s] for s in _value_sources(node)]
+        match node.op:
+            case Op.CONST:
+                column[node] = [int(const_value(node))] * len(positions)
+            case Op.LOAD if not src:
+                column[node] = list(positions)
+            case Op.LOAD:
+                column[node] = src[0]
+            case Op.WHERE:
+                column[node] = [b if a else c for a, b, c in zip(*src, strict=True)]
+            case _ if node.op in _OF_TWO:
+                column[node] = list(map(_OF_TWO[node.op], *src))
+            case _:
+                raise AssertionError(f"the end of a loop has {node.op}")
+    return [-(-value // part) for value in column[end]]
+
+
+_OF_TWO: dict[Op, Callable[[int, int], int]] = {
+    Op.ADD: operator.add,
+    Op.MUL: operator.mul,
+    Op.MAX: max,
+    Op.FLOORDIV: operator.floordiv,
+    Op.FLOORMOD: operator.mod,
+    Op.CMPLT: operator.lt,
+    Op.XOR: operator.xor,
+}
 
 
 def _value_sources(node: UOp) -> tuple[UOp, ...]:

@@ -171,31 +171,33 @@ def _unclamped(node: UOp) -> UOp:
     return node
 
 
-def leaves(root: UOp) -> list[UOp] | None:
+Leaves = tuple[UOp, ...] | None
+
+
+def leaves(node: UOp, known: dict[UOp, Leaves]) -> Leaves:
     """The integers that tell a value's elements apart: places of loads, and what it computes with besides.
 
-    None where it reads local storage or a fold: these are told apart by their loops.
+    None where it reads local storage or a fold: these are told apart by their loops. `known` are those of everything
+    that the value is made of.
     """
-    found: list[UOp] = []
-    seen: set[UOp] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node in seen or node.op is Op.CONST:
-            continue
-        seen.add(node)
-        match node.op:
-            case Op.REDUCE | Op.AFTER:
-                return None
-            case Op.LOAD if slot_of(node.src[0].src[0]) is not None:
-                found.append(node.src[0].src[1])
-            case Op.RANGE | Op.LOAD:
-                return None
-            case _ if node.dtype in (DType.I32, DType.U32) and _digits(node)[0].op is Op.RANGE:
-                found.append(node)
-            case _:
-                stack += node.src
-    return found
+    match node.op:
+        case Op.CONST:
+            return ()
+        case Op.REDUCE | Op.AFTER:
+            return None
+        case Op.LOAD if slot_of(node.src[0].src[0]) is not None:
+            return (node.src[0].src[1],)
+        case Op.RANGE | Op.LOAD:
+            return None
+        case _ if node.dtype in (DType.I32, DType.U32) and _digits(node)[0].op is Op.RANGE:
+            return (node,)
+    found: dict[UOp, None] = {}
+    for source in node.src:
+        own = known[source]
+        if own is None:
+            return None
+        found |= dict.fromkeys(own)
+    return tuple(found)
 
 
 def _terms(node: UOp) -> list[UOp]:
