@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from circuit.errors import PlanError, Problem
+from circuit.errors import PlanError, PolicyError, Problem
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
+from circuit.load.audit_policy import AuditPolicy, load_audit_policy
 from circuit.load.circuit_file import load_circuit
 from circuit.load.config import map_config
 from circuit.load.devices import Device
@@ -14,6 +15,7 @@ from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
+from circuit.load.instructions import load_instructions
 from circuit.load.ledger import Ledger
 from circuit.load.policy import Policy, load_policy, policy_value, with_choices
 from circuit.load.proofs import Proof, load_proofs
@@ -30,7 +32,11 @@ from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
 from circuit.plan.kernels import panel_of
 from circuit.plan.ranges import row_ranges
+from circuit.report.audit import Audit, audit, violations
+from circuit.report.fit import AskedFit, check_asked
 from circuit.report.planner import Planner, planner
+from circuit.report.precision import Precision, differences, paths, sites
+from circuit.report.said import declared, inputs
 from circuit.report.why import Asked, Why, why
 from circuit.tir.activations import with_activations
 from circuit.tir.bind import Bound, bind
@@ -113,7 +119,9 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     )
     used = {group.rule for each in sets for group in each.groups}
     current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware)
-    yield "groups", GroupedSet(tir=tir, sets=sets)
+    yield "groups", (grouped := GroupedSet(tir=tir, sets=sets))
+    if given.stated is not None and (broken := violations(audit_of_groups(grouped, library, goal))):
+        raise PolicyError(broken)
     requests = (
         Request(
             hardware=given.hardware,
@@ -138,9 +146,11 @@ def _kv_format(policy: Policy) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
-    """What the library has for a goal; `parts` are the mode and rows of each plan."""
+    """What the library has for a goal; `parts` are the mode and rows of each plan. `stated`: what the class requires
+    of them, where it requires anything."""
 
     hardware: HardwareClass
+    stated: AuditPolicy | None
     families: tuple[Family, ...]
     rules: tuple[Rule, ...]
     proofs: tuple[Proof, ...]
@@ -167,12 +177,26 @@ def _given(library: Library, goal: Goal) -> _Given:
     steps = [(mode, rows or rows_of(hardware, mode)) for mode, rows in goal.steps]
     return _Given(
         hardware=hardware,
+        stated=load_audit_policy(library, hardware),
         families=families,
         rules=rules,
         proofs=proofs,
         policy=_policy(library, goal),
         parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(used, families, mode, rows)),
     )
+
+
+def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Audit:
+    """What every site of a model's plans multiplies on, and what the class requires; a plan that is refused too."""
+    groups = next(result for _, result in stages(checkpoint, library, goal) if isinstance(result, GroupedSet))
+    return audit_of_groups(groups, library, goal)
+
+
+def audit_of_groups(groups: GroupedSet, library: Library, goal: Goal) -> Audit:
+    """The same of groups that are there already."""
+    hardware = load_hardware(library, goal.hardware_class)
+    steps = ((each.mode, each.rows, each.groups) for each in groups.sets)
+    return audit(groups.tir, steps, hardware, _policy(library, goal), load_audit_policy(library, hardware))
 
 
 def explained(tir: Tir, library: Library, goal: Goal, node: str) -> tuple[Why, ...]:
@@ -223,10 +247,66 @@ def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compi
     return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=plans)
 
 
-def assessed(checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device, reserved: int = 0) -> Planner:
-    """The planner's report of a model on a device of the goal's class; `reserved` bytes are not for the plan."""
+def assessed(
+    checkpoint: CheckpointTexts,
+    library: Library,
+    goal: Goal,
+    device: Device,
+    reserved: int = 0,
+    asked: AskedFit | None = None,
+) -> Planner:
+    """The planner's report of a model on a device of the goal's class; `reserved` bytes are not for the plan. What is
+    `asked` for and does not fit is a PlanError."""
     made = compiled(checkpoint, library, goal)
+    (report,) = assessed_on(made, library, goal, (device,), reserved)
+    if asked is not None:
+        stated = next(each for each in made.mapped.ledger.entries if "context" in each.became)
+        check_asked(report.memory, device, reserved, asked, (stated.file, stated.line))
+    return report
+
+
+def assessed_on(
+    made: Compiled, library: Library, goal: Goal, devices: tuple[Device, ...], reserved: int = 0
+) -> tuple[Planner, ...]:
+    """The planner's reports of a model on several devices of one class: its plans are the same."""
     hardware = load_hardware(library, goal.hardware_class)
     panel = panel_of(load_families(library, hardware))
-    model_type, engines = made.mapped.ledger.model_type, load_engines(library)
-    return planner(made.plans, panel, model_type, hardware, device, engines, reserved)
+    policy, default = _policy(library, goal), load_policy(library)
+    given, found = inputs(made.mapped.ledger, policy, default, "recipes/default.toml"), load_engines(library)
+    judged, instructions = audit_of_groups(made.groups, library, goal), load_instructions(library)
+    return tuple(
+        planner(
+            made.plans,
+            panel,
+            made.mapped.ledger.model_type,
+            hardware,
+            device,
+            found,
+            given=given,
+            audited=judged,
+            instructions=instructions,
+            reserved=reserved,
+        )
+        for device in devices
+    )
+
+
+def precisions(checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device) -> Precision:
+    """The precision of every step of a model's plans; one that a kernel does not keep is a PolicyError."""
+    made = compiled(checkpoint, library, goal)
+    hardware, policy, ledger = load_hardware(library, goal.hardware_class), _policy(library, goal), made.mapped.ledger
+    found = sites(made.bound.tir, made.plans, hardware)
+    if broken := differences(found):
+        raise PolicyError(broken)
+    return Precision(
+        arch=ledger.arch,
+        model_type=ledger.model_type,
+        device=device.name,
+        hardware_class=hardware.name,
+        language=hardware.language,
+        rendered=hardware.proven_by == hardware.name,
+        policy=policy.entries,
+        declared=declared(ledger, policy),
+        paths=paths(made.bound.tir, load_instructions(library), hardware),
+        sites=found,
+    )

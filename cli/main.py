@@ -40,8 +40,8 @@ app.command("emit", epilog=emit.EXAMPLES)(emit.emit)
 circuits.app.command("diff", epilog=diff.EXAMPLES)(diff.diff)
 circuits.app.command("why", epilog=why.EXAMPLES)(why.why)
 circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices)
-circuits.app.command("plan", epilog=planner.PLAN_EXAMPLES)(planner.plan)
-circuits.app.command("memory", epilog=planner.MEMORY_EXAMPLES)(planner.memory)
+for report in planner.REPORTS:
+    circuits.app.command(report.name, epilog=report.examples)(planner.command_of(report))
 app.add_typer(circuits.app, name="circuit")
 
 
@@ -84,7 +84,8 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run logits bench calibrate emit circuit map show diff why prove lint devices plan memory".split()
+    names = "fetch run logits bench calibrate emit circuit map show diff why prove lint devices".split()
+    names += [report.name for report in planner.REPORTS]
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])

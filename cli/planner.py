@@ -1,18 +1,24 @@
-"""`met circuit devices`, `plan`, `memory`: what a model takes on a device, and how fast it can be there."""
+"""`met circuit devices`, `plan`, `memory`, `precision`, `audit`: a model on a device, before there is either."""
 
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circuit.errors import PlanError, Problem
+from circuit.errors import PlanError, PolicyError, Problem
 from cli.circuits import checkpoint_of
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
     from circuit.load.devices import Device
+    from circuit.pipeline import Goal
+    from circuit.report.audit import Audit
+    from circuit.report.fit import AskedFit
     from circuit.report.planner import Planner
+    from circuit.report.precision import Precision
     from circuit.report.sections import Section
 
 DEVICES_EXAMPLES = """Examples:
@@ -32,7 +38,21 @@ MEMORY_EXAMPLES = """Examples:
 
 \b
   met circuit memory config.json --hardware l4
+  met circuit memory config.json --hardware l4 --context 32768 --sequences 4
   met circuit memory smollm2 --hardware m2_max --json
+"""
+
+PRECISION_EXAMPLES = """Examples:
+
+\b
+  met circuit precision config.json --hardware h200
+  met circuit precision smollm2 --hardware cloud_zen4_2 --policy activations=int8/g32
+"""
+AUDIT_EXAMPLES = """Examples:
+
+\b
+  met circuit audit config.json --hardware l4
+  met circuit audit config.json --hardware h200 --json
 """
 
 HardwareOption = Annotated[
@@ -45,6 +65,16 @@ MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print Markdown
 SchemaOption = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of --json, and nothing else.")]
 ReservedOption = Annotated[
     int, typer.Option("--reserved", metavar="BYTES", min=0, help="Memory that others hold: a driver, a desktop.")
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option("--context", metavar="N", min=1, show_default="not checked", help="Refuse if N positions do not fit."),
+]
+SequencesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sequences", metavar="N", min=1, show_default="not checked", help="Refuse if N sequences at once do not fit."
+    ),
 ]
 
 
@@ -68,81 +98,176 @@ def devices(
         print(sections_text(sections), end="")
 
 
-def plan(
-    model: ModelArgument,
-    hardware: HardwareOption,
-    reserved: ReservedOption = 0,
-    as_json: JsonOption = False,
-    markdown: MarkdownOption = False,
-    schema: SchemaOption = False,
-    policy: PolicyOption = None,
-    rules: RulesOption = "all",
-) -> None:
-    """Plan a model for a device: weights, states, roofline, gaps, and what fits. Needs no weights and no device."""
-    from circuit.report.planner_text import planner_sections
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What a report is asked about."""
 
-    _report(model, hardware, reserved, tuple(policy or ()), rules, planner_sections, as_json, markdown, schema)
+    model: str
+    reserved: int
+    asked: "AskedFit | None"
+    goal: "Goal"
+    device: "Device"
 
 
-def memory(
-    model: ModelArgument,
-    hardware: HardwareOption,
-    reserved: ReservedOption = 0,
-    as_json: JsonOption = False,
-    markdown: MarkdownOption = False,
-    schema: SchemaOption = False,
-    policy: PolicyOption = None,
-    rules: RulesOption = "all",
-) -> None:
-    """Print what a model holds in memory, and how many sequences of which length fit a device."""
-    from circuit.report.planner_text import fit_sections, memory_sections
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One report of a model on a device. `sized`: whether it says what fits, so that its command has those options.
 
-    def sections(report: "Planner") -> "tuple[Section, ...]":
-        return (*memory_sections(report.memory), *fit_sections(report.memory, report.fit))
+    `record` gives the record's type, `answer` the record and its sections; `refused`: what of the record is refused by
+    policy, after it was printed. All of them import what they need.
+    """
 
-    _report(model, hardware, reserved, tuple(policy or ()), rules, sections, as_json, markdown, schema)
+    name: str
+    help: str
+    examples: str
+    sized: bool
+    record: Callable[[], type]
+    answer: "Callable[[_Question], tuple[object, tuple[Section, ...], tuple[Problem, ...]]]"
 
 
-def _report(
-    model: str,
-    hardware: str,
-    reserved: int,
-    policy: tuple[str, ...],
-    rules: str,
-    sections: "Callable[[Planner], tuple[Section, ...]]",
-    as_json: bool,
-    markdown: bool,
-    schema: bool,
-) -> None:
-    from circuit.report.as_json import record_json, record_schema
-    from circuit.report.planner import Planner
-    from circuit.report.sections import sections_markdown, sections_text
-
-    if as_json + markdown + schema > 1:
-        message = "--json, --markdown and --schema are three forms of one report"
-        raise PlanError(Problem(message=message, fix="give one of them"))
-    if schema:
-        print(record_schema(Planner, "met circuit plan"), end="")
-        return
-    report = _planner(model, hardware, reserved, policy, rules)
-    if as_json:
-        print(record_json(report), end="")
-    else:
-        print((sections_markdown if markdown else sections_text)(sections(report)), end="")
+_OF_SIZE = ("reserved", "context", "sequences")
+"""Options of reports that depend on what fits."""
 
 
-def _planner(model: str, name: str, reserved: int, policy: tuple[str, ...], rules: str) -> "Planner":
-    from circuit.pipeline import Goal, assessed
+def command_of(report: Report) -> Callable[..., None]:
+    """The command that prints a report: options and forms are those of all of them."""
+
+    def command(
+        model: ModelArgument,
+        hardware: HardwareOption,
+        reserved: ReservedOption = 0,
+        context: ContextOption = None,
+        sequences: SequencesOption = None,
+        as_json: JsonOption = False,
+        markdown: MarkdownOption = False,
+        schema: SchemaOption = False,
+        policy: PolicyOption = None,
+        rules: RulesOption = "all",
+    ) -> None:
+        from circuit.pipeline import Goal
+        from circuit.report.as_json import record_json, record_schema
+        from circuit.report.fit import AskedFit
+        from circuit.report.sections import sections_markdown, sections_text
+
+        if as_json + markdown + schema > 1:
+            message = "--json, --markdown and --schema are three forms of one report"
+            raise PlanError(Problem(message=message, fix="give one of them"))
+        if schema:
+            print(record_schema(report.record(), f"met circuit {report.name}"), end="")
+            return
+        device = device_of(hardware)
+        goal = Goal(hardware_class=device.hardware_class, choices=tuple(policy or ()), rules=rules, scheduled=False)
+        asked = None if context is None and sequences is None else AskedFit(sequences=sequences, context=context)
+        question = _Question(model=model, reserved=reserved, asked=asked, goal=goal, device=device)
+        record, sections, refused = report.answer(question)
+        if as_json:
+            print(record_json(record), end="")
+        else:
+            print((sections_markdown if markdown else sections_text)(sections), end="")
+        if refused:
+            raise PolicyError(refused)
+
+    signature = inspect.signature(command)
+    kept = [each for each in signature.parameters.values() if report.sized or each.name not in _OF_SIZE]
+    command.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    command.__doc__ = report.help
+    return command
+
+
+def _planner(question: _Question) -> "Planner":
+    from circuit.pipeline import assessed
     from circuit_exec.library import library
 
-    device = device_of(name)
-    goal = Goal(
-        hardware_class=device.hardware_class,
-        choices=policy,
-        rules="reference" if rules == "reference" else "all",
-        scheduled=False,
-    )
-    return assessed(checkpoint_of(model), library(), goal, device, reserved)
+    texts, asked = checkpoint_of(question.model), question.asked
+    return assessed(texts, library(), question.goal, question.device, question.reserved, asked)
+
+
+def _planner_record() -> type:
+    from circuit.report.planner import Planner
+
+    return Planner
+
+
+def _plan(question: _Question) -> "tuple[Planner, tuple[Section, ...], tuple[Problem, ...]]":
+    from circuit.report.planner_text import planner_sections
+
+    found = _planner(question)
+    return found, planner_sections(found), ()
+
+
+def _memory(question: _Question) -> "tuple[Planner, tuple[Section, ...], tuple[Problem, ...]]":
+    from circuit.report.planner_text import fit_sections, memory_sections
+
+    found = _planner(question)
+    return found, (*memory_sections(found.memory), *fit_sections(found.memory, found.fit)), ()
+
+
+def _precision_record() -> type:
+    from circuit.report.precision import Precision
+
+    return Precision
+
+
+def _precision(question: _Question) -> "tuple[Precision, tuple[Section, ...], tuple[Problem, ...]]":
+    from circuit.pipeline import precisions
+    from circuit.report.precision_text import precision_sections
+    from circuit_exec.library import library
+
+    found = precisions(checkpoint_of(question.model), library(), question.goal, question.device)
+    return found, precision_sections(found), ()
+
+
+def _audit_record() -> type:
+    from circuit.report.audit import Audit
+
+    return Audit
+
+
+def _audit(question: _Question) -> "tuple[Audit, tuple[Section, ...], tuple[Problem, ...]]":
+    from circuit.pipeline import audited
+    from circuit.report.audit import violations
+    from circuit.report.audit_text import audit_sections
+    from circuit_exec.library import library
+
+    found = audited(checkpoint_of(question.model), library(), question.goal)
+    return found, audit_sections(found), violations(found)
+
+
+REPORTS = (
+    Report(
+        name="plan",
+        help="Plan a model for a device: memory, formats, audit, roofline, gaps, what fits. Needs no weights.",
+        examples=PLAN_EXAMPLES,
+        sized=True,
+        record=_planner_record,
+        answer=_plan,
+    ),
+    Report(
+        name="memory",
+        help="Print what a model holds in memory, and how many sequences of which length fit a device.",
+        examples=MEMORY_EXAMPLES,
+        sized=True,
+        record=_planner_record,
+        answer=_memory,
+    ),
+    Report(
+        name="precision",
+        help="Print the precision of every step: required, declared by its kernel, each conversion and rounding.",
+        examples=PRECISION_EXAMPLES,
+        sized=False,
+        record=_precision_record,
+        answer=_precision,
+    ),
+    Report(
+        name="audit",
+        help="Print what every multiplication runs on, and what the class requires; a violation is refused.",
+        examples=AUDIT_EXAMPLES,
+        sized=False,
+        record=_audit_record,
+        answer=_audit,
+    ),
+)
+"""Every report of a model on a device, in the order of `met circuit --help`."""
 
 
 def device_of(name: str) -> "Device":

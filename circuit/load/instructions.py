@@ -1,6 +1,7 @@
 """`kernels/INSTRUCTIONS.toml` -> what a processor can multiply in one instruction, and on which compilation targets."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
@@ -13,10 +14,14 @@ from circuit.text import problem_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """An instruction by its name in reports and rates; `targets` are the compilation targets that have it, sorted."""
+    """An instruction by its name in reports and rates; `targets` are the compilation targets that have it, sorted.
+
+    `operand`: the type of both factors of one that multiplies; None of one that does not.
+    """
 
     id: str
     why: str
+    operand: str | None
     targets: tuple[str, ...]
     source: str
 
@@ -33,7 +38,13 @@ def load_instructions(library: Library) -> tuple[Instruction, ...]:
             line = line_of(document, ("instruction", place, "id"))
             message = f"instruction `{each.id}` is written twice"
             problems.append(problem_at(document.source, line, message, "remove one"))
-        found[each.id] = Instruction(id=each.id, why=each.why, targets=tuple(sorted(each.targets)), source=each.source)
+        found[each.id] = Instruction(
+            id=each.id,
+            why=each.why,
+            operand=each.operand,
+            targets=tuple(sorted(each.targets)),
+            source=each.source,
+        )
     if problems:
         raise LoadError(problems)
     return tuple(found.values())
@@ -42,6 +53,7 @@ def load_instructions(library: Library) -> tuple[Instruction, ...]:
 class _Instruction(FileShape):
     id: str
     why: str
+    operand: Literal["f32", "bf16", "f16", "i8", "f8_e4m3", "f4_e2m1"] | None = None
     targets: list[str]
     source: str
 

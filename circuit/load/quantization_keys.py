@@ -38,8 +38,8 @@ OF_HEAD = "quantization.head"
 _USE = Rule(kind="use", decides=STORED)
 _LIST = Rule(kind="use", decides=LEFT_OUT)
 _OBJECT = Rule(kind="object")
-_ACTIVATIONS = "activations are not quantized, whatever scales the file has; that is a policy of the run"
-_CACHE = "the cache's format is a policy of the run; scales in the file are not read"
+OF_ACTIVATIONS = "activations are not quantized, whatever scales the file has; that is a policy of the run"
+OF_CACHE = "the cache's format is a policy of the run; scales in the file are not read"
 _PROGRAM = "about how another program quantized or runs the model"
 
 FP8: Table = {
@@ -49,8 +49,8 @@ FP8: Table = {
     "ignored_layers": _LIST,
     "fmt": _required("codes have 4 bits of exponent and 3 of mantissa", "e4m3", "float8_e4m3fn", "float8_e4m3"),
     **_ignored("scales are read as they are stored, powers of two or not", "scale_fmt"),
-    **_ignored(_ACTIVATIONS, "activation_scheme"),
-    **_ignored(_CACHE, "kv_cache_scheme"),
+    **_ignored(OF_ACTIVATIONS, "activation_scheme"),
+    **_ignored(OF_CACHE, "kv_cache_scheme"),
     **_ignored(_PROGRAM, "dequantize"),
 }
 COMPRESSED: Table = {
@@ -61,14 +61,14 @@ COMPRESSED: Table = {
     "quantization_status": _required("weights are stored as codes", "compressed"),
     "sparsity_config": _required("no weight is left out of the tensors", {}),
     "transform_config": _required("no projection is turned before it is stored", {}),
-    **_ignored(_CACHE, "kv_cache_scheme"),
+    **_ignored(OF_CACHE, "kv_cache_scheme"),
     **_ignored(_PROGRAM, "global_compression_ratio", "version"),
 }
 GROUP: Table = {
     "targets": _USE,
     "format": _USE,
     "weights": _OBJECT,
-    **_ignored(_ACTIVATIONS, "input_activations", "output_activations"),
+    **_ignored(OF_ACTIVATIONS, "input_activations", "output_activations"),
 }
 WEIGHTS: Table = {
     "num_bits": _USE,
@@ -88,13 +88,13 @@ MODELOPT: Table = {
     "ignore": _LIST,
     "exclude_modules": _LIST,
     "config_groups": _OBJECT,
-    **_ignored(_CACHE, "kv_cache_scheme", "kv_cache_quant_algo"),
+    **_ignored(OF_CACHE, "kv_cache_scheme", "kv_cache_quant_algo"),
     **_ignored(_PROGRAM, "producer"),
 }
 MODELOPT_GROUP: Table = {
     "weights": _OBJECT,
     "targets": _required("every projection is stored alike", ["Linear"]),
-    **_ignored(_ACTIVATIONS, "input_activations", "output_activations"),
+    **_ignored(OF_ACTIVATIONS, "input_activations", "output_activations"),
 }
 MODELOPT_WEIGHTS: Table = {
     "num_bits": _required("`quant_algo` says FP8", 8),
@@ -105,7 +105,7 @@ HF_QUANT: Table = {"quantization": _OBJECT, **_ignored(_PROGRAM, "producer")}
 HF_QUANT_INNER: Table = {
     "quant_algo": _USE,
     "exclude_modules": _LIST,
-    **_ignored(_CACHE, "kv_cache_quant_algo"),
+    **_ignored(OF_CACHE, "kv_cache_quant_algo"),
 }
 AWQ: Table = {
     "quant_method": _USE,

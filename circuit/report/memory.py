@@ -7,9 +7,9 @@ the plans. Nothing else is held by a step; what a driver takes beside it is `res
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from circuit.formats import FORMATS
+from circuit.formats import FORMATS, STATE_FORMATS
 from circuit.plan.ir import Plan
 from circuit.sigma.page import PAGE, page_words
 from circuit.sigma.storage import panel_words
@@ -36,13 +36,14 @@ class Memory:
     """Of one plan set. `token_bytes`: of all states for one position; `page_bytes`: for a page of PAGE positions.
 
     `arenas` are (mode, rows, bytes) of each plan; of these bytes, `outputs` are logits and tokens, of the plan
-    that has the most.
+    that has the most. `page_bytes_in`: `page_bytes` under each value of the policy `kv`, whatever the plan's is.
     """
 
     weights: tuple[Held, ...]
     states: tuple[tuple[str, str, int, int], ...]  # kind, format, how many, bytes of one position of all of them
     token_bytes: int
     page_bytes: int
+    page_bytes_in: tuple[tuple[str, int], ...]
     arenas: tuple[tuple[str, tuple[int, int], int], ...]
     outputs: int
     context: int
@@ -72,6 +73,10 @@ def memory(plans: tuple[Plan, ...], panel: int) -> Memory:
         ),
         token_bytes=sum(map(_page_bytes, plans[0].states)) // PAGE,
         page_bytes=sum(map(_page_bytes, plans[0].states)),
+        page_bytes_in=tuple(
+            (format, sum(_page_bytes(replace(state, format=format)) for state in plans[0].states))
+            for format in STATE_FORMATS
+        ),
         arenas=tuple((plan.mode, plan.rows, plan.arena_bytes) for plan in plans),
         outputs=max(sum(plan.buffers[place].n_bytes for _, place in plan.outputs) for plan in plans),
         context=plans[0].context,

@@ -9,10 +9,14 @@ from circuit.errors import PlanError
 from circuit.load.devices import Device
 from circuit.load.engines import Engine
 from circuit.load.hardware import HardwareClass
+from circuit.load.instructions import Instruction
 from circuit.plan.ir import Plan
+from circuit.report.audit import Audit
 from circuit.report.fit import Fit, fit
 from circuit.report.memory import Memory, memory
+from circuit.report.ports import Port, ports
 from circuit.report.roofline import FIRST_PREFILL, PORTABLE, WORKS, Roofline, Work, roofline
+from circuit.report.said import Input
 from circuit.report.units import Ran, ran
 
 
@@ -21,6 +25,7 @@ class Planner:
     """The report of one model on one device. `left_out` are works that the model or the class cannot do, with why.
 
     `rendered`: whether the class's language is; `bytes_digest` is the part digest `bytes`, the same for all plans.
+    `ports` are of the works of which `port_works` are the names.
     """
 
     arch: str
@@ -30,10 +35,14 @@ class Planner:
     rendered: bool
     policy: tuple[tuple[str, str], ...]
     bytes_digest: str
+    inputs: tuple[Input, ...]
     memory: Memory
     rooflines: tuple[Roofline, ...]
     left_out: tuple[tuple[Work, str], ...]
     ran: tuple[Ran, ...]
+    audit: Audit
+    port_works: tuple[str, ...]
+    ports: tuple[Port, ...]
     fit: Fit
 
 
@@ -44,9 +53,15 @@ def planner(
     hardware: HardwareClass,
     device: Device,
     engines: tuple[Engine, ...],
+    *,
+    given: tuple[Input, ...],
+    audited: Audit,
+    instructions: tuple[Instruction, ...],
     reserved: int = 0,
 ) -> Planner:
-    """The report. `reserved`: bytes of the device's memory that are not for the plan."""
+    """The report. `given` is what the plans were made from; `reserved`: bytes of the device's memory that are not for
+    the plan.
+    """
     held = memory(plans, panel)
     made: list[Roofline] = []
     left_out: list[tuple[Work, str]] = []
@@ -57,6 +72,8 @@ def planner(
             made.append(roofline(plans, device, work, PORTABLE))
         except PlanError as error:
             left_out.append((work, error.problems[0].message))
+    firsts = [next((roof for roof in made if roof.work.mode == mode), None) for mode in ("decode", "prefill")]
+    works = tuple(roof for roof in firsts if roof is not None)
     return Planner(
         arch=plans[0].arch,
         model_type=model_type,
@@ -65,9 +82,13 @@ def planner(
         rendered=hardware.proven_by == hardware.name,
         policy=plans[0].policy,
         bytes_digest=dict(plans[0].parts)["bytes"],
+        inputs=given,
         memory=held,
         rooflines=tuple(made),
         left_out=tuple(left_out),
-        ran=ran(plans, device),
+        ran=ran(plans, device, hardware),
+        audit=audited,
+        port_works=tuple(roof.work.name for roof in works),
+        ports=ports(works, audited, instructions),
         fit=fit(held, int(device.memory_bytes.value), engines, reserved),
     )

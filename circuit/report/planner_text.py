@@ -1,26 +1,45 @@
 """The planner's report as sections."""
 
-from circuit.load.devices import Figure
+from circuit.load.devices import Figure, rate
+from circuit.report.audit_text import audit_summary
 from circuit.report.fit import Fit
 from circuit.report.memory import Memory, needed, weight_bytes
 from circuit.report.planner import Planner
 from circuit.report.roofline import Roofline, share
-from circuit.report.sections import Section, Table, bytes_text, count_text, rate_text, time_text
+from circuit.report.sections import Section, Table, bytes_text, count_text, not_rendered, rate_text, time_text
 
 
 def planner_sections(report: Planner) -> tuple[Section, ...]:
-    """Inputs, memory, how formats run, roofline, gaps, fit."""
+    """Device, inputs, memory, how formats run, audit, roofline, gaps, port list, fit."""
     return (
+        _device(report),
         _inputs(report),
         *memory_sections(report.memory),
         _formats(report),
+        audit_summary(report.audit),
         _roofline(report),
         *(_gaps(report, roof) for roof in report.rooflines[:1]),
+        _ports(report),
         *fit_sections(report.memory, report.fit),
     )
 
 
 def _inputs(report: Planner) -> Section:
+    whys: dict[str, list[str]] = {}
+    for each in report.inputs:
+        if each.why:
+            whys.setdefault(each.why, []).append(each.name)
+    return Section(
+        title="inputs, each with where it is from",
+        table=Table(
+            head=("input", "value", "from"),
+            rows=tuple((each.name, each.value, each.origin) for each in report.inputs),
+        ),
+        notes=tuple(f"{', '.join(names)}: {why}" for why, names in whys.items()),
+    )
+
+
+def _device(report: Planner) -> Section:
     device = report.device
     figures: list[tuple[str, str, Figure]] = [
         ("memory", bytes_text(device.memory_bytes.value), device.memory_bytes),
@@ -32,11 +51,8 @@ def _inputs(report: Planner) -> Section:
     notes = [
         f"policy: {' '.join(f'{key}={value}' for key, value in report.policy)}",
         f"digest of what changes bytes: {report.bytes_digest}",
+        *not_rendered(report.language, report.rendered),
     ]
-    if not report.rendered:
-        notes.append(
-            f"Nothing renders {report.language} yet: the plan is made from definitions, and none of it has run."
-        )
     return Section(
         title=f"{report.model_type} ({report.arch}) on {device.name}, class {device.hardware_class}",
         table=Table(
@@ -96,10 +112,10 @@ def _formats(report: Planner) -> Section:
         table=Table(head=("format", "launches", "runs on", "values", "unused"), rows=rows),
         notes=(
             "unused: instructions of the device that multiply the stored codes, at another parity or policy",
-            *(
-                ("integer products: the device states no rate for them, and the ceiling counts them as free",)
-                if any(each.instruction == "integer products" for each in report.ran)
-                else ()
+            *dict.fromkeys(
+                f"{each.instruction}: the device states no rate for it, and the ceiling counts it as free"
+                for each in report.ran
+                if rate(report.device, each.instruction) is None
             ),
         ),
     )
@@ -145,19 +161,41 @@ def _work(roof: Roofline) -> tuple[str, ...]:
     return (*cells, count_text(roof.tokens / (roof.ceiling_s + roof.launch_s)))
 
 
+_LEAST = 0.0005
+"""The least share of a step that is listed."""
+
+
 def _gaps(report: Planner, roof: Roofline) -> Section:
     sites = sorted(roof.sites, key=lambda site: -site.ceiling_s)
     rows = tuple(
         (site.kernel, str(site.launches), time_text(site.ceiling_s), f"{share(site, roof):.1%}", site.bound)
         for site in sites
-        if share(site, roof) >= 0.0005
+        if share(site, roof) >= _LEAST
     )
-    rest = sum(share(site, roof) for site in sites if share(site, roof) < 0.0005)
+    rest = sum(share(site, roof) for site in sites if share(site, roof) < _LEAST)
     made = "generated from its definition" if report.rendered else "a definition, to be ported"
     return Section(
         title=f"sites of {roof.work.name} by their share of the step",
         table=Table(head=("site", "launches", "ceiling", "share", "bound by"), rows=rows),
         notes=(f"all other sites: {rest:.2%}", f"every kernel is {made}"),
+    )
+
+
+def _ports(report: Planner) -> Section:
+    rows = tuple(
+        (each.what, each.kind, *(f"{part:.1%}" for part in each.shares), each.gives_up or "nothing")
+        for each in report.ports
+        if max(each.shares) >= _LEAST
+    )
+    made = "with the class's schedules" if report.rendered else "and not rendered"
+    return Section(
+        title=f"port list: what tuned plans on class {report.device.hardware_class} lack, by share of a step",
+        table=Table(head=("missing", "kind", *report.port_works, "gives up"), rows=rows),
+        notes=(
+            f"kernel: all launches of a rule, generated from their definition {made}",
+            "instruction: the class has it, it takes the weights without loss, and no kernel uses it",
+            "gives up: what of the policy a use asks for",
+        ),
     )
 
 
@@ -182,6 +220,13 @@ def fit_sections(held: Memory, found: Fit) -> tuple[Section, ...]:
             title="memory fit: bytes needed by sequences (down) and positions (across)",
             table=Table(head=("sequences", *(f"{context:,}" for context in contexts)), rows=rows),
             notes=("!: does not fit", *notes),
+        ),
+        Section(
+            title=f"keys and values by policy, at {found.engine_context:,} positions",
+            table=Table(
+                head=("policy", "a position", "sequences"),
+                rows=tuple((f"kv={format}", f"{of_one:,} B", str(n)) for format, of_one, n in found.kv),
+            ),
         ),
         Section(
             title=f"the same under other engines' rules, at {found.engine_context:,} positions",

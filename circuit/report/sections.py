@@ -37,8 +37,14 @@ def sections_markdown(sections: tuple[Section, ...]) -> str:
     return "\n".join("\n".join(_markdown(section)) + "\n" for section in sections)
 
 
+def not_rendered(language: str, rendered: bool) -> tuple[str, ...]:
+    """What a report says of a class whose kernels nothing renders."""
+    said = f"Nothing renders {language} yet: the plan is made from definitions, and none of it has run."
+    return () if rendered else (said,)
+
+
 def _section(section: Section, width: int) -> Iterator[str]:
-    yield section.title
+    yield from wrap(section.title, width, subsequent_indent="  ", break_on_hyphens=False)
     if section.table is not None:
         yield from _table(section.table, width - 2)
     for note in section.notes:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from circuit.load.devices import Device
+from circuit.load.hardware import HardwareClass
 from circuit.plan.ir import Plan, WeightAt
-from circuit.report.roofline import DOTS, PORTABLE
+from circuit.report.audit import runs_on
+from circuit.report.operands import ROUNDED
 from circuit.uop.node import DType, Fold, toposort
 
 
@@ -35,7 +37,7 @@ AS_THEY_ARE = {
 """Instructions that multiply the stored codes of a format; those of integers need integer activations too."""
 
 
-def ran(plans: tuple[Plan, ...], device: Device) -> tuple[Ran, ...]:
+def ran(plans: tuple[Plan, ...], device: Device, hardware: HardwareClass) -> tuple[Ran, ...]:
     """One entry for each storage format and way to multiply that a plan has, in order of appearance."""
     found: dict[tuple[str, bool], int] = {}
     for launch in plans[0].launches:
@@ -50,14 +52,16 @@ def ran(plans: tuple[Plan, ...], device: Device) -> tuple[Ran, ...]:
                 if len(weight.shape) == 2:
                     found[weight.format, on_codes] = found.get((weight.format, on_codes), 0) + 1
     rates = {name for name, _ in device.rates}
-    return tuple(_ran(format, on_codes, count, rates) for (format, on_codes), count in found.items())
+    return tuple(
+        _ran(format, runs_on(on_codes, hardware), on_codes, count, rates) for (format, on_codes), count in found.items()
+    )
 
 
-def _ran(format: str, on_codes: bool, launches: int, rates: set[str]) -> Ran:
+def _ran(format: str, instruction: str, on_codes: bool, launches: int, rates: set[str]) -> Ran:
     if on_codes:
-        instruction = DOTS if DOTS in rates else "integer products"
         how = "codes, with codes of the row"
     else:
-        instruction, how = PORTABLE, "as stored" if format == "f32" else "decoded exactly to f32"
+        rounds = "decoded to f32, rounded once" if format in ROUNDED else "decoded exactly to f32"
+        how = "as stored" if format == "f32" else rounds
     faster = tuple(name for name in AS_THEY_ARE.get(format, ()) if name in rates and name != instruction)
     return Ran(format=format, launches=launches, instruction=instruction, how=how, faster=faster)

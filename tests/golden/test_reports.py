@@ -1,35 +1,50 @@
-"""Golden reports of the planner for tiny models: every figure can be read here before anybody else reads it."""
+"""Golden reports for tiny models: every figure can be read here before anybody else reads it."""
 
 from collections.abc import Callable
 
 import pytest
 
-from circuit.load.devices import device_named, load_devices
-from circuit.pipeline import Goal, assessed
-from circuit.report.planner import Planner
-from circuit.report.planner_text import planner_sections
-from circuit.report.sections import sections_markdown, sections_text
+from circuit.load.devices import Device, device_named, load_devices
+from circuit.pipeline import Goal, assessed, audited, precisions
+from circuit.report.audit_text import audit_sections
+from circuit.report.planner_text import fit_sections, memory_sections, planner_sections
+from circuit.report.precision_text import precision_sections
+from circuit.report.sections import Section, sections_markdown, sections_text
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
 
 Golden = Callable[[str, str], None]
 LIBRARY = own_library()
+DEVICES = load_devices(LIBRARY)
 
 
-def report(model_type: str, device: str) -> Planner:
-    """The planner's report of a tiny model on a device."""
-    chosen = device_named(load_devices(LIBRARY), device)
-    goal = Goal(hardware_class=chosen.hardware_class, scheduled=False)
-    return assessed(texts(case(model_type)), LIBRARY, goal, chosen)
+def _asked(name: str) -> tuple[Device, Goal]:
+    device = device_named(DEVICES, name)
+    return device, Goal(hardware_class=device.hardware_class, scheduled=False)
+
+
+def reports(model_type: str, name: str) -> dict[str, tuple[Section, ...]]:
+    """Every report of a tiny model on a device."""
+    device, goal = _asked(name)
+    checkpoint = texts(case(model_type))
+    plan = assessed(checkpoint, LIBRARY, goal, device)
+    return {
+        "report": planner_sections(plan),
+        "memory": (*memory_sections(plan.memory), *fit_sections(plan.memory, plan.fit)),
+        "precision": precision_sections(precisions(checkpoint, LIBRARY, goal, device)),
+        "audit": audit_sections(audited(checkpoint, LIBRARY, goal)),
+    }
 
 
 @pytest.mark.parametrize(("model_type", "device"), [("llama", "h200"), ("qwen3", "epyc_9654")])
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_report_of_a_tiny_model_is_the_golden_one(model_type: str, device: str, width: int, golden: Golden) -> None:
-    text = sections_text(planner_sections(report(model_type, device)), width)
-    assert max(map(len, text.splitlines())) <= width
-    golden(f"{model_type}_tiny.{device}.{width}.report", text)
+def test_the_reports_of_a_tiny_model_are_the_golden_ones(model_type: str, device: str, golden: Golden) -> None:
+    for name, sections in reports(model_type, device).items():
+        for width in (80, 120):
+            text = sections_text(sections, width)
+            assert max(map(len, text.splitlines())) <= width, name
+            golden(f"{model_type}_tiny.{device}.{width}.{name}", text)
 
 
-def test_the_report_as_markdown_is_the_golden_one(golden: Golden) -> None:
-    golden("llama_tiny.h200.report.md", sections_markdown(planner_sections(report("llama", "h200"))))
+def test_the_reports_as_markdown_are_the_golden_ones(golden: Golden) -> None:
+    for name, sections in reports("llama", "h200").items():
+        golden(f"llama_tiny.h200.{name}.md", sections_markdown(sections))

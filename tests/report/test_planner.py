@@ -5,20 +5,22 @@ from dataclasses import replace
 
 import pytest
 
+from circuit.errors import PlanError
 from circuit.load.devices import device_named, load_devices
-from circuit.load.engines import load_engines
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import with_choices
 from circuit.lower.fuse import fuse
+from circuit.pipeline import Goal, assessed
 from circuit.plan.build import plan
 from circuit.plan.ir import Plan
 from circuit.report.as_json import record_json, record_schema
 from circuit.report.memory import longest_context, memory, most_sequences, needed, weight_bytes
-from circuit.report.planner import Planner, planner
+from circuit.report.planner import Planner
 from circuit.report.roofline import Work, roofline
 from circuit.report.sections import Section, Table, sections_markdown, sections_text
 from circuit.report.units import ran
 from circuit.tir.activations import with_activations
+from tests.cases.texts import case, texts
 from tests.lower.dense import Sizes, dense
 from tests.plan.plans import LIBRARY, POLICY, RULES, request
 
@@ -80,7 +82,7 @@ def test_what_fits_does_and_one_more_does_not() -> None:
 
 
 def test_a_report_is_json_of_its_schema() -> None:
-    report = planner(PLANS, 48, "llama", load_hardware(LIBRARY, "hopper"), H200, load_engines(LIBRARY))
+    report = assessed(texts(case("llama")), LIBRARY, Goal(hardware_class="hopper", scheduled=False), H200)
     found = json.loads(record_json(report))
     schema = json.loads(record_schema(Planner, "met circuit plan"))
     assert conforms(found, schema) == []
@@ -122,6 +124,27 @@ def conforms(value: object, schema: dict[str, object], at: str = "") -> list[str
     return [] if isinstance(value, kinds[schema["type"]]) else [f"{at} is no {schema['type']}"]
 
 
+@pytest.mark.parametrize(
+    ("work", "message", "fix"),
+    [
+        (
+            Work(name="long", mode="decode", sequences=1, context=131073),
+            "long is at 131073 positions, the model has 131072",
+            "ask for at most 131072 positions",
+        ),
+        (
+            Work(name="many", mode="decode", sequences=257, context=128),
+            "many has 257 rows, the class plans for at most 256",
+            "ask for at most 256 sequences",
+        ),
+    ],
+)
+def test_a_work_beyond_the_model_or_the_class_is_refused(work: Work, message: str, fix: str) -> None:
+    with pytest.raises(PlanError) as error:
+        roofline(PLANS, H200, work)
+    assert str(error.value) == f"error: {message}\n  = fix: {fix}"
+
+
 def test_a_table_that_is_too_wide_has_its_first_column_cut() -> None:
     table = Table(head=("name", "n"), rows=(("a" * 40, "1"), ("b|c", "22")))
     section = Section(title="t", table=table, notes=("a note of several words",))
@@ -142,9 +165,9 @@ def test_with_integer_activations_the_report_says_that_codes_are_multiplied() ->
     asked = request("decode", policy=policy)
     made = plan(tir, fuse(tir, RULES, policy, asked.mode, asked.rows, "all"), asked)
     device = device_named(DEVICES, "epyc_9654")
-    assert [(each.format, each.instruction, each.how) for each in ran((made,), device)] == [
-        ("q4_1", "integer products", "codes, with codes of the row")
-    ]
+    assert [
+        (each.format, each.instruction, each.how) for each in ran((made,), device, load_hardware(LIBRARY, "avx2"))
+    ] == [("q4_1", "integer products", "codes, with codes of the row")]
     found = roofline((made,), device, Work(name="decode", mode="decode", sequences=asked.rows[1], context=128))
     weights = 128 * 64 + 64 * 64 + 3 * 64 * 96 + 96 * 64  # q, k and v; o; gate, up and down; the head
     assert sum(site.dots for site in found.sites) == asked.rows[1] * weights
