@@ -18,7 +18,7 @@ from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.instructions import load_instructions
 from circuit.load.ledger import Ledger
 from circuit.load.policy import Policy, load_policy, policy_value, with_choices
-from circuit.load.proofs import Proof, load_proofs
+from circuit.load.proofs import Proof, load_proofs, proving_class
 from circuit.load.rules import Rule, load_rules
 from circuit.load.settings import changed, is_setting, with_settings
 from circuit.lower.fuse import fuse
@@ -36,7 +36,7 @@ from circuit.report.audit import Audit, audit, violations
 from circuit.report.fit import AskedFit, check_asked
 from circuit.report.planner import Planner, planner
 from circuit.report.precision import Precision, differences, paths, sites
-from circuit.report.said import declared, inputs
+from circuit.report.said import declared, inputs, relations_of
 from circuit.report.why import Asked, Why, why
 from circuit.tir.activations import with_activations
 from circuit.tir.bind import Bound, bind
@@ -165,7 +165,10 @@ def _policy(library: Library, goal: Goal) -> Policy:
 def _given(library: Library, goal: Goal) -> _Given:
     hardware = load_hardware(library, goal.hardware_class)
     families = load_families(library, hardware)
-    rules, proofs = linted(load_rules(library, hardware, families)), load_proofs(library, hardware)
+    # A report runs nothing: a class that no host has proven is planned as the nearest that one has.
+    proven_by = hardware.proven_by if goal.scheduled else proving_class(library, hardware)
+    rules = linted(load_rules(library, hardware, families))
+    proofs = load_proofs(library, replace(hardware, proven_by=proven_by))
     if goal.rules == "all":
         rules = proven(rules, proofs, hardware)
     settings = [choice for choice in goal.choices if is_setting(choice)]
@@ -272,7 +275,11 @@ def assessed_on(
     hardware = load_hardware(library, goal.hardware_class)
     panel = panel_of(load_families(library, hardware))
     policy, default = _policy(library, goal), load_policy(library)
-    given, found = inputs(made.mapped.ledger, policy, default, "recipes/default.toml"), load_engines(library)
+    given = (
+        *inputs(made.mapped.ledger, policy, default, "recipes/default.toml"),
+        relations_of(hardware, proving_class(library, hardware)),
+    )
+    found = load_engines(library)
     judged, instructions = audit_of_groups(made.groups, library, goal), load_instructions(library)
     return tuple(
         planner(

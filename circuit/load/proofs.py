@@ -57,6 +57,12 @@ def proofs_path(class_name: str) -> str:
     return f"kernels/{class_name}/common/{FILE}"
 
 
+def proving_class(library: Library, hardware: HardwareClass) -> str:
+    """The class whose records a report takes: the nearest of those it is planned with that has any."""
+    recorded = (name for name in hardware.lowered_by if files_under(library, f"{name}/common", FILE))
+    return next(recorded, hardware.proven_by)
+
+
 def load_proofs(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
     """The records of the class itself, in file order."""
     found: list[Proof] = []

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from circuit.load.hardware import HardwareClass
 from circuit.load.ledger import Entry, Ledger
 from circuit.load.policy import Policy, policy_value
 from circuit.load.quantization_keys import LEFT_OUT, OF_ACTIVATIONS, OF_CACHE, STORED
@@ -38,6 +39,17 @@ def inputs(ledger: Ledger, policy: Policy, default: Policy, stated_in: str) -> t
     absent = [each for each in found if each.origin in _ABSENT]
     stated = [each for each in found if each.origin not in _ABSENT]
     return (*stated, *absent, *_policy(policy, default, stated_in))
+
+
+def relations_of(hardware: HardwareClass, proven_by: str) -> Input:
+    """Whose proofs speak for the relations that a report's plans use."""
+    why = "its definitions are those of every class; what runs needs proofs of its own class"
+    return Input(
+        name="relations",
+        value=f"proven on {proven_by}",
+        origin=f"kernels/{proven_by}/common/PROOFS.toml",
+        why="" if proven_by == hardware.name else why,
+    )
 
 
 def declared(ledger: Ledger, policy: Policy) -> tuple[Declared, ...]:

@@ -44,6 +44,17 @@ def test_a_tiny_model_of_every_type_has_a_report_on_every_device(model_type: str
     assert planned(texts(case(model_type))) == []
 
 
+def test_a_class_that_no_host_has_proven_is_planned_and_still_does_not_run() -> None:
+    neon = next(device for device in DEVICES if device.hardware_class == "neon")
+    goal = Goal(hardware_class="neon", scheduled=False)
+    (report,) = assessed_on(compiled(texts(case("llama")), LIBRARY, goal), LIBRARY, goal, (neon,))
+    (relations,) = (each for each in report.inputs if each.name == "relations")
+    assert (relations.value, relations.origin) == ("proven on cpu", "kernels/cpu/common/PROOFS.toml")
+    assert relations.why == "its definitions are those of every class; what runs needs proofs of its own class"
+    with pytest.raises(MetError, match="class neon has no proof"):
+        compiled(texts(case("llama")), LIBRARY, Goal(hardware_class="neon"))
+
+
 def shared() -> dict[str, HfTexts]:
     """The published configs, by their folder."""
     found = {}
