@@ -55,8 +55,6 @@ def steps_of(found: tuple[PrecisionSite, ...], op: str) -> dict[str, tuple[str, 
     [
         ("bf16", "exact", "none"),
         ("q4_0", "exact", "none"),
-        ("q6_k", "exact", "none"),
-        ("q4_1", "rounds", "once, to f32"),
         ("q4_k", "rounds", "once, to f32"),
         ("f8_e4m3", "rounds", "once, to f32"),
     ],

@@ -39,7 +39,9 @@ def planned(checkpoint: HfTexts) -> list[str]:
     return refused
 
 
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
+@pytest.mark.parametrize(
+    "model_type", ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in MODEL_TYPES if name != "llama")]
+)
 def test_a_tiny_model_of_every_type_has_a_report_on_every_device(model_type: str) -> None:
     assert planned(texts(case(model_type))) == []
 
