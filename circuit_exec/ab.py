@@ -34,11 +34,12 @@ from circuit_exec.checkpoint.exact import with_exact_bf16
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
-from circuit_exec.cpu import Program, Rows
+from circuit_exec.cpu import Program
 from circuit_exec.energy import Meter
 from circuit_exec.host import arch_of, class_to_run, this_host
 from circuit_exec.kv import Pages
 from circuit_exec.library import library
+from circuit_exec.step import Rows
 
 LADDER = (1, 2, 4, 8, 16, 32, 64)
 POSITION = 40

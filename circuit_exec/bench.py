@@ -12,10 +12,11 @@ from circuit.emit.runtime import GREEDY
 from circuit.errors import Problem, RunError
 from circuit_exec.build import Progress
 from circuit_exec.cache import Cache
-from circuit_exec.cpu import Program, Rows
+from circuit_exec.cpu import Program
 from circuit_exec.generate import check_fits
 from circuit_exec.kv import Pages
 from circuit_exec.probe import ReadProbe
+from circuit_exec.step import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

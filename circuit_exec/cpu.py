@@ -1,21 +1,20 @@
 """A compiled program in this process: its memory, its threads, and one call for one step."""
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circuit.emit.layout import ARRAYS, Layout, Step
-from circuit.emit.runtime import ABI, GREEDY, SAMPLE
+from circuit.emit.runtime import ABI, GREEDY, HIDDEN, N_SECTIONS, SAMPLE, SCORE
 from circuit.errors import Problem, RunError
 from circuit_exec.memory import address, allocate
+from circuit_exec.step import Arrays, Rows, Sampler, arrays_of
 
 LOGITS = "head.logits"
-DRAWN = {GREEDY: "head.token", SAMPLE: "head.sampled"}
-"""The edge that a section leaves its tokens on."""
+LEAVES = {GREEDY: "head.token", SAMPLE: "head.sampled", SCORE: "head.log_sum", HIDDEN: "head.hidden"}
+"""The edge that a section leaves."""
 
 CHECKED = {
     "tokens": ("token id", "use the tokenizer of this checkpoint"),
@@ -32,40 +31,10 @@ class Arguments(ctypes.Structure):
     """`met_args` of circuit/emit/runtime.py."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("abi", "plan", "section", "n", "m", "n_sequences")),
+        *((name, ctypes.c_int32) for name in ("abi", "plan", "n", "m", "n_sequences")),
+        ("sections", ctypes.c_int32 * (2 * N_SECTIONS)),
         *((name, ctypes.c_void_p) for name in (*ARRAYS, "arena", "weights", "states")),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
-    """What one step of a plan of `mode` computes: row i is token `tokens[i]` at `positions[i]` of a sequence, the one
-    whose pages are row `sequences[i]` of `page_tables`. `logit_rows` are the rows that get logits; `draws` has one
-    entry for each of them where the section draws tokens.
-    """
-
-    mode: str
-    tokens: Sequence[int]
-    positions: Sequence[int]
-    sequences: Sequence[int]
-    page_tables: NDArray[np.int32]
-    logit_rows: Sequence[int]
-    section: int
-    draws: Sequence["Draw"] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
-    """How one token is drawn; random numbers are addressed by (seed, choice, position) and the token.
-
-    `temperature` is above 0, `top_p` above 0 and at most 1, `seed` has 64 bits; `position` is the drawn token's own.
-    """
-
-    temperature: float
-    top_p: float
-    seed: int
-    choice: int
-    position: int
 
 
 class Program:
@@ -81,7 +50,7 @@ class Program:
         self._inputs = {given.name: given for given in layout.inputs}
         self._library = open_library(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
-        self._last: tuple[Step, int, int] | None = None
+        self._last: tuple[int, Step, int, int] | None = None  # place, plan, rows, rows of `logit_rows`
         self._team: int | None = self._library.met_open(n_threads)
         if self._team is None:
             raise RunError(
@@ -93,33 +62,90 @@ class Program:
         return max(step.rows[1] for step in self.layout.steps if step.mode == mode)
 
     def step(self, rows: Rows) -> None:
-        """Runs one step, after checking every value that addresses something. `output` reads what it left behind."""
+        """Runs one step, after checking every value that addresses something. `logits` reads what it left behind."""
+        assert rows.section != SAMPLE or len(rows.draws) == len(rows.logit_rows), "a drawn token needs a draw"
+        self.run(arrays_of(rows))
+
+    def run(self, given: Arrays) -> None:
+        """The same of arrays: for who makes many steps."""
+        n, m = len(given.tokens), given.n_logits
+        place, step = self.plan_for(given.mode, n)
+        tables = np.ascontiguousarray(given.page_tables, np.int32)
+        assert tables.shape[1] == self.layout.table_width, f"page tables have shape {tables.shape}"
+        assert len(given.positions) == len(given.sequences) == n, "a row needs a token, a position and a sequence"
+        hidden = given.sections[2 * HIDDEN + 1]
+        assert m + hidden == len(given.logit_rows), f"{m} rows with logits and {hidden} hidden ones are not the rows"
+        self._bounded("tokens", given.tokens, 2**31 - 1)
+        self._bounded("positions", given.positions, self.layout.context - 1)
+        self._bounded("sequences", given.sequences, len(tables) - 1)
+        self._bounded("page_tables", tables, self.n_pages - 1)
+        self._bounded("logit_rows", given.logit_rows, n - 1)
+        arrays = {
+            "tokens": np.ascontiguousarray(given.tokens, np.int32),
+            "positions": np.ascontiguousarray(given.positions, np.int32),
+            "sequences": np.ascontiguousarray(given.sequences, np.int32),
+            "page_tables": tables,
+            "logit_rows": np.ascontiguousarray(given.logit_rows, np.int32),
+        }
+        self._call(place, n, m, len(tables), given.sections, given.sampler, arrays)
+        self._last = (place, step, n, len(given.logit_rows))
+
+    def again(self, sections: tuple[int, ...], sampler: Sampler) -> None:
+        """Runs sections alone, on the logits that the last step left, or on what was made of them."""
+        assert self._last is not None, "no step has run"
+        place, _, _, m = self._last
+        self._call(place, 0, m, 0, sections, sampler, {})
+
+    def _call(
+        self,
+        plan: int,
+        n: int,
+        m: int,
+        n_sequences: int,
+        sections: tuple[int, ...],
+        sampler: Sampler,
+        arrays: dict[str, NDArray[np.int32]],
+    ) -> None:
         assert self._team is not None, "the program is closed"
-        place, step = self.plan_for(rows.mode, len(rows.tokens))
-        arrays = self._checked(rows)
+        drawn = sections[2 * SAMPLE + 1]
+        assert drawn == len(sampler.positions), f"{drawn} rows are drawn for, {len(sampler.positions)} draws are given"
+        self._bounded("sample_positions", sampler.positions, self.layout.context)
+        given: dict[str, NDArray[np.generic]] = {
+            **arrays,
+            "temperature": np.ascontiguousarray(sampler.temperature, np.float32),
+            "top_p": np.ascontiguousarray(sampler.top_p, np.float32),
+            "seeds": np.ascontiguousarray(sampler.seeds, np.uint32),
+            "choices": np.ascontiguousarray(sampler.choices, np.uint32),
+            "sample_positions": np.ascontiguousarray(sampler.positions, np.int32),
+        }
         arguments = Arguments(
-            abi=ABI,
-            plan=place,
-            section=rows.section,
-            n=len(rows.tokens),
-            m=len(rows.logit_rows),
-            n_sequences=len(rows.page_tables),
-            arena=address(self._arena),
-            weights=address(self._weights),
-            states=ctypes.cast(self._bases, ctypes.c_void_p),
-            **{name: address(array) for name, array in arrays.items()},
+            ABI,
+            plan,
+            n,
+            m,
+            n_sequences,
+            sections,
+            *(given[name].ctypes.data if name in given else None for name in ARRAYS),
+            address(self._arena),
+            address(self._weights),
+            ctypes.cast(self._bases, ctypes.c_void_p),
         )
         status: int = self._library.met_step(self._team, ctypes.byref(arguments))
         assert status == 0, f"the program has ABI {status}, the executor {ABI}"
-        self._last = (step, len(rows.tokens), len(rows.logit_rows))
 
     def logits(self) -> NDArray[np.float32]:
-        """[logit rows, vocabulary] of the last step: a view, valid until the next step."""
+        """[logit rows, vocabulary] of the last step: a view, valid until the next step; `again` reads what is written
+        to it.
+        """
         return self._output(LOGITS).view(np.float32)
 
     def drawn(self, section: int) -> NDArray[np.int32]:
         """[logit rows] the tokens that a section of the last step chose: a view, valid until the next step."""
-        return self._output(DRAWN[section]).view(np.int32)[:, 0]
+        return self._output(LEAVES[section]).view(np.int32)[:, 0]
+
+    def left(self, section: int) -> NDArray[np.float32]:
+        """[logit rows, columns] the numbers that a section of the last step left: a view, valid until the next step."""
+        return self._output(LEAVES[section]).view(np.float32)
 
     def close(self) -> None:
         """Ends the threads. Closing twice is fine."""
@@ -147,46 +173,21 @@ class Program:
 
     def _output(self, edge: str) -> NDArray[np.uint8]:
         assert self._last is not None, "no step has run"
-        step, n, m = self._last
+        _, step, n, m = self._last
         found = next((output for output in step.outputs if output.edge == edge), None)
         assert found is not None, f"no step leaves an edge {edge}"
         n_rows = n if found.rows == "n" else m
         data = self._arena[found.offset_bytes : found.offset_bytes + n_rows * found.columns * 4]
         return data.reshape(n_rows, found.columns * 4)
 
-    def _checked(self, rows: Rows) -> dict[str, NDArray[np.generic]]:
-        """The arrays of a step. A value that would be out of bounds is refused by name."""
-        n, tables = len(rows.tokens), np.ascontiguousarray(rows.page_tables, np.int32)
-        assert tables.shape[1] == self.layout.table_width, f"page tables have shape {tables.shape}"
-        assert len(rows.positions) == len(rows.sequences) == n, "a row needs a token, a position and a sequence"
-        assert rows.section != SAMPLE or len(rows.draws) == len(rows.logit_rows), "a drawn token needs a draw"
-        drawn_at = [draw.position for draw in rows.draws]
-        self._bounded("tokens", rows.tokens, 2**31 - 1)
-        self._bounded("positions", rows.positions, self.layout.context - 1)
-        self._bounded("sequences", rows.sequences, len(tables) - 1)
-        self._bounded("page_tables", (int(tables.min()), int(tables.max())), self.n_pages - 1)
-        self._bounded("logit_rows", rows.logit_rows, n - 1)
-        self._bounded("sample_positions", drawn_at, self.layout.context)
-        return {
-            "tokens": np.array(rows.tokens, np.int32),
-            "positions": np.array(rows.positions, np.int32),
-            "sequences": np.array(rows.sequences, np.int32),
-            "page_tables": tables,
-            "logit_rows": np.array(rows.logit_rows, np.int32),
-            "temperature": np.array([draw.temperature for draw in rows.draws], np.float32),
-            "top_p": np.array([draw.top_p for draw in rows.draws], np.float32),
-            "seeds": np.array([(draw.seed & 0xFFFFFFFF, draw.seed >> 32) for draw in rows.draws], np.uint32),
-            "choices": np.array([draw.choice for draw in rows.draws], np.uint32),
-            "sample_positions": np.array(drawn_at, np.int32),
-        }
-
-    def _bounded(self, name: str, values: Sequence[int], last: int) -> None:
+    def _bounded(self, name: str, values: NDArray[np.int32] | NDArray[np.int64], last: int) -> None:
         """Refuses a value that is negative, above `last` or outside what the kernels declare."""
-        if not values:
+        if not values.size:
             return
         declared = self._inputs.get(name)
         lo, hi = (0, last) if declared is None else (max(0, declared.lo), min(last, declared.hi))
-        outside = min(values) if min(values) < lo else max(values)
+        least, most = int(values.min()), int(values.max())
+        outside = least if least < lo else most
         if not lo <= outside <= hi:
             what, fix = CHECKED[name]
             raise RunError(Problem(message=f"{what} {outside} is outside {lo} to {hi}", fix=fix))

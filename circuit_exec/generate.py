@@ -7,8 +7,9 @@ from typing import Literal
 
 from circuit.emit.runtime import GREEDY, MAIN, SAMPLE
 from circuit.errors import Problem, RunError
-from circuit_exec.cpu import Draw, Program, Rows
+from circuit_exec.cpu import Program
 from circuit_exec.kv import Pages
+from circuit_exec.step import Draw, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

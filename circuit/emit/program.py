@@ -18,7 +18,7 @@ from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.render.c import render_kernel, render_prelude
 from circuit.text import Source
 
-SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE"}
+SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE", "score": "MET_SCORE", "hidden": "MET_HIDDEN"}
 
 
 def emit_program(plans: tuple[Plan, ...]) -> Sources:
@@ -103,37 +103,43 @@ def _step(place: int, plan: Plan, names: list[str]) -> str:
         "  const unsigned char *const w = s->weights;",
         "  unsigned char *const *const state = s->states;",
         "  (void)a, (void)w, (void)state, (void)team, (void)tid, (void)nt;",
+        "  if (s->n) {",
     ]
     section = "main"
     for launch, meets in zip(plan.launches, barriers_before(plan), strict=True):
         if launch.section != section:
-            lines += ["  }"] * (section != "main")
-            lines += [f"  if (s->section == {SECTIONS[launch.section]}) {{"] * (launch.section != "main")
             section = launch.section
-        indent = "  " if section == "main" else "    "
+            lines += ["  }", f"  if (s->sections[{SECTIONS[section]}].count) {{"]
         if meets:
-            lines.append(f"{indent}met_barrier(team);")
+            lines.append("    met_barrier(team);")
         slots = [slot.slot for slot in plan.kernels[launch.kernel].slots]
         targets = dict(zip(slots, launch.targets, strict=True))
         used = params[launch.kernel]
-        arguments = [_address(plan, targets[slot], offsets) if slot in used else "0" for slot in range(max(used) + 1)]
+        span = "" if section == "main" else f"s->sections[{SECTIONS[section]}]"
+        arguments = [
+            _address(plan, targets[slot], offsets, span) if slot in used else "0" for slot in range(max(used) + 1)
+        ]
         call = f"{names[launch.kernel]}({', '.join([*arguments, 'team', 'tid', 'nt'])});"
-        lines.append(f"{indent}{call} /* {launch.rule}: {' '.join(launch.members)} */")
-    lines += ["  }"] * (section != "main")
-    return "\n".join([*lines, "}"])
+        lines.append(f"    {call} /* {launch.rule}: {' '.join(launch.members)} */")
+    return "\n".join([*lines, "  }", "}"])
 
 
-def _address(plan: Plan, target: Target, offsets: list[int]) -> str:
+def _address(plan: Plan, target: Target, offsets: list[int], span: str) -> str:
+    """The argument of a launch; `span` is that of its section, and of the rows with logits those of the span count."""
     match target:
         case BufferAt(buffer=place, column=column):
-            return f"(void *)(a + {plan.buffers[place].offset_bytes + 4 * column})"
+            buffer = plan.buffers[place]
+            rows = f" + {4 * buffer.columns}l * {span}.first" if span and buffer.rows == "m" else ""
+            return f"(void *)(a + {buffer.offset_bytes + 4 * column}{rows})"
         case WeightAt(weight=place):
             return f"(void *)(w + {offsets[place]})"
         case StateAt(state=place):
             return f"(void *)state[{place}]"
         case StepInput(name=name):
             assert name in SCALARS or name in ARRAYS, f"there is no step input {name}"
-            return f"s->{name}"
+            if span and name == "m":
+                return f"{span}.count"
+            return f"s->{name} + {span}.first" if span and name == "logit_rows" else f"s->{name}"
 
 
 def _run(plans: tuple[Plan, ...]) -> str:

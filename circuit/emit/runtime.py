@@ -10,10 +10,13 @@ work: 1000 to 20000 spins are equal at the median; with 20000 the slowest round 
 median is half.
 """
 
-ABI = 1
+ABI = 2
 
-MAIN, GREEDY, SAMPLE = 0, 1, 2
-"""What `met_args.section` asks for: logits only, the most likely token too, or a drawn token too."""
+MAIN, GREEDY, SAMPLE, SCORE, HIDDEN = -1, 0, 1, 2, 3
+"""The parts of a step: logits; behind them the most likely token, a drawn token, what log-probabilities need; and the
+hidden rows that embeddings are made of. All but main have a place in `met_args.sections`.
+"""
+N_SECTIONS = 4
 
 RUNTIME_H = rf"""\
 /* What runs a step: threads made once, and a call that hands them the arrays of the step. */
@@ -25,12 +28,21 @@ RUNTIME_H = rf"""\
 
 #define MET_PUBLIC __attribute__((visibility("default")))
 #define MET_ABI {ABI}
-enum {{ MET_MAIN = {MAIN}, MET_GREEDY = {GREEDY}, MET_SAMPLE = {SAMPLE} }};
+enum {{ MET_MAIN = {MAIN}, MET_GREEDY = {GREEDY}, MET_SAMPLE = {SAMPLE}, MET_SCORE = {SCORE}, MET_HIDDEN = {HIDDEN} }};
 
-/* One step. `states[i]` is the first byte of state i; every array is described in the plan. */
+/* Rows from `first` on, of those that `logit_rows` names. */
+typedef struct met_span {{
+  int32_t first, count;
+}} met_span;
+
+/* One step. `states[i]` is the first byte of state i; every array is described in the plan.
+ *
+ * `m` rows get logits. Each section runs for the rows of its span, those of MET_HIDDEN may stand behind the `m`. The
+ * arrays of the sampler begin with the first row of MET_SAMPLE. With `n` = 0 the sections alone run, on what the step
+ * of the same plan before left in the arena. */
 typedef struct met_args {{
-  int32_t abi, plan, section, n, m;
-  int32_t n_sequences;
+  int32_t abi, plan, n, m, n_sequences;
+  met_span sections[{N_SECTIONS}];
   const int32_t *tokens, *positions, *sequences, *page_tables, *logit_rows;
   const float *temperature, *top_p;
   const uint32_t *seeds, *choices; /* a seed is two words, the low one first */

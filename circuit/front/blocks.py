@@ -149,6 +149,9 @@ class _Writer:
         for weight in binding.weights:
             if weight.when is not None and not self.dims[weight.when]:
                 continue
+            if binding.same_as is not None:
+                yield f"{block}.{binding.same_as}.{weight.part}"
+                continue
             key = f"{self.module(binding.module, layer)}.{weight.part}"
             if binding.tied_when is not None and self.dims[binding.tied_when]:
                 assert binding.tied_to is not None

@@ -1,6 +1,7 @@
 """What must hold in a circuit on its own, before any model uses it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from circuit.errors import Problem
 from circuit.load.circuits import Block, Circuit, NodeSpec, reads
@@ -49,6 +50,7 @@ def _block_problems(circuit: Circuit, block: Block, given: set[str]) -> Iterator
             yield node, f"`{node.id}` has the unknown op `{node.op}`", f"use one of: {listed(OPS)}"
         else:
             yield from ((node, *found) for found in _use_problems(node, use))
+        yield from ((node, *found) for found in _same_problems(block, node))
         for name in node.inputs:
             if name not in edges:
                 yield node, f"`{node.id}` reads the edge `{name}`, which nothing before it writes", "write it first"
@@ -99,6 +101,18 @@ def _use_problems(node: NodeSpec, use: OpUse) -> Iterator[tuple[str, str]]:
             f"`{node.id}` {'has no' if use.state else 'has a'} state",
             f"{node.op} {'needs one' if use.state else 'has none'}",
         )
+
+
+def _same_problems(block: Block, node: NodeSpec) -> Iterator[tuple[str, str]]:
+    if node.binding is None or node.binding.same_as is None:
+        return
+    name = node.binding.same_as
+    before = next((other for other in block.nodes[: block.nodes.index(node)] if other.id == name), None)
+    if before is None or before.binding is None:
+        yield f"`{node.id}` binds the same as `{name}`, which binds nothing before it", "name an earlier node that does"
+    elif replace(node.binding, same_as=None) != before.binding:
+        message = f"`{node.id}` binds the same as `{name}`, but another module or other tensors"
+        yield message, f"write the binding of `{name}`"
 
 
 def _undeclared(circuit: Circuit, node: NodeSpec, lets: set[str]) -> Iterator[str]:

@@ -40,6 +40,7 @@ class _Binding(FileShape):
     bias_when: str | None = None
     tied_when: str | None = None
     tied_to: str | None = None
+    same_as: str | None = None
 
 
 class _Node(FileShape):
@@ -52,7 +53,7 @@ class _Node(FileShape):
     params: dict[str, bool | int | float | str] = Field(default_factory=dict)
     state: str | None = None
     when: str | None = None
-    section: Literal["main", "greedy", "sample"] = "main"
+    section: Literal["main", "greedy", "sample", "score", "hidden"] = "main"
 
 
 class _State(FileShape):
@@ -228,4 +229,5 @@ class _Builder:
             weights=tuple(weights),
             tied_when=binding.tied_when,
             tied_to=binding.tied_to,
+            same_as=binding.same_as,
         )

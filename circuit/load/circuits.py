@@ -29,12 +29,16 @@ class WeightSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The module whose tensors a node reads; `{L}` is the layer's module path. Under `tied_when`, `tied_to` is read."""
+    """The module whose tensors a node reads; `{L}` is the layer's module path. Under `tied_when`, `tied_to` is read.
+
+    `same_as` is an earlier node of the block that reads the same tensors.
+    """
 
     module: str
     weights: tuple[WeightSpec, ...]
     tied_when: str | None
     tied_to: str | None
+    same_as: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

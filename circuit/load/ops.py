@@ -67,7 +67,9 @@ OPS: dict[str, OpUse] = {
     "index_select": OpUse(inputs=1, outputs=1),
     "argmax": OpUse(inputs=1, outputs=1),
     "sample": OpUse(inputs=1, outputs=1),
+    "log_sum_exp": OpUse(inputs=1, outputs=1),
 }
 
 STATE_KINDS = ("paged_kv",)
-SECTIONS = ("main", "greedy", "sample")
+SECTIONS = ("main", "greedy", "sample", "score", "hidden")
+"""The parts of a step, in the order in which they run."""

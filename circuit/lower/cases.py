@@ -166,7 +166,7 @@ def _dims(tir: Tir, nodes: list[Node], head_dim: int, wide: int, widths: tuple[i
         assert given.setdefault(root(edge), dim) == dim, f"{tir.edges[edge].name}: {given[root(edge)]} and {dim}"
 
     for node in nodes:
-        if node.op not in ("linear", "argmax", "sample", "embed"):
+        if node.op not in ("linear", "argmax", "sample", "log_sum_exp", "embed"):
             for edge in (*node.inputs, *node.outputs):
                 same[root(edge)] = root((*node.inputs, *node.outputs)[0])
     for node in nodes:

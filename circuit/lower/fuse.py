@@ -3,14 +3,13 @@
 from heapq import heappop, heappush
 
 from circuit.errors import PlanError, Problem
+from circuit.load.ops import SECTIONS
 from circuit.load.policy import Policy
 from circuit.load.rules import Rule
 from circuit.lower.facts import misfits
 from circuit.lower.ir import Group
 from circuit.lower.match import Matcher, Which, why_not
 from circuit.tir.ir import Concat, Tir, Weight
-
-SECTIONS = ("main", "greedy", "sample")
 
 
 def fuse(

@@ -61,6 +61,8 @@ def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Sch
             return _attention(point, effects, unit)
         case "argmax":
             return (Thread(range="row"),)
+        case "log_sum_exp":
+            return (*_lanes(names, ("i_mass",), value(point, "lanes")), Thread(range="row"))
         case "sample":
             return (*_lanes(names, ("i_log", "i_mass", "i_noise"), value(point, "lanes")), Thread(range="row"))
     raise AssertionError(f"family {point.family} has no schedule")

@@ -24,6 +24,9 @@ LOGIC = "logic.u32"
 DOTS = "dot4.i8"
 """What multiplies codes with codes."""
 
+ON_REQUEST = ("score", "hidden")
+"""Sections that a step of answering has not: what log-probabilities and embeddings need."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -102,6 +105,8 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
     for plan, step in steps:
         times: dict[tuple[str, int], int] = {}
         for launch in plan.launches:
+            if launch.section in ON_REQUEST:
+                continue
             times[launch.rule, launch.kernel] = times.get((launch.rule, launch.kernel), 0) + 1
         for (rule, place), count in times.items():
             kernel = plan.kernels[place]

@@ -2,7 +2,7 @@
 
 from circuit.sigma.act_quant import ACT_QUANT
 from circuit.sigma.attention import ATTENTION, KV_WRITE
-from circuit.sigma.choose import ARGMAX, SAMPLE
+from circuit.sigma.choose import ARGMAX, LOG_SUM_EXP, SAMPLE
 from circuit.sigma.linear import LINEAR
 from circuit.sigma.norm import RMS_NORM
 from circuit.sigma.op import OpKind
@@ -23,6 +23,7 @@ SIGMA: tuple[OpKind, ...] = (
     INDEX_SELECT,
     ARGMAX,
     SAMPLE,
+    LOG_SUM_EXP,
 )
 
 ROLES: tuple[str, ...] = ("q", "k", "v", "o", "gate", "up", "down", "head")

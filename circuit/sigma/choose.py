@@ -1,4 +1,4 @@
-"""argmax, sample: from logits to a token id.
+"""argmax, sample: from logits to a token id. log_sum_exp: what a logit must lack to be a log-probability.
 
 sample draws from softmax(logits / temperature) cut to its nucleus, as one argmax: each token's log-probability plus
 Gumbel noise that Philox gives for (seed, choice, position, token), so that no order, batch or thread can change it.
@@ -94,6 +94,24 @@ def _nucleus(masses: UOp, top_p: UOp, row: UOp) -> UOp:
     return index(after(room, done), 0)
 
 
+def _log_sum_exp(use: Use) -> Values:
+    """y = (M, ln sum_i exp2((x_i - M) * log2 e)) with M the largest x: token i has the log-probability (x_i - M) - y1.
+
+    The sum is lanes:128 over the terms of the sampler's masses, at least 1 (the term of M). Both parts are given, not
+    their sum, because a likely token's log-probability is near 0 and M is not.
+    """
+    x = use.inputs[0]
+    n = x.shape[0]
+    i = loop("i_top", n)
+    highest = reduce("max", index(x, i), i)
+    i = loop("i_mass", n)
+    masses = stage(exp2((index(x, i) - highest) * f32(math.log2(math.e))), i, where="local")
+    i = loop("i_all", n)
+    log_sum = log2(reduce("add", index(masses, i), i, order="lanes:128")) * f32(math.log(2.0))
+    part = loop("part", 2)
+    return (stage(where(part < 1, highest, log_sum), part),)
+
+
 ARGMAX = OpKind(name="argmax", n_inputs=1, params=(), steps=("compare",), define=_argmax)
 SAMPLE = OpKind(
     name="sample",
@@ -103,3 +121,4 @@ SAMPLE = OpKind(
     steps=("compute", "compare"),
     define=_sample,
 )
+LOG_SUM_EXP = OpKind(name="log_sum_exp", n_inputs=1, params=(), define=_log_sum_exp)

@@ -125,7 +125,7 @@ class Node:
     params: tuple[tuple[str, Value], ...] = ()  # sorted by name
     layer: int | None = None
     block: str
-    section: str = "main"  # main | greedy | sample: which part of a step runs it
+    section: str = "main"  # one of circuit/load/ops.py: which part of a step runs it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

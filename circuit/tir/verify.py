@@ -179,5 +179,7 @@ def _shapes(
             yield from want("output", outputs[0].dim, first.dim)
         case "argmax" | "sample":
             yield from want("output", (outputs[0].dim, outputs[0].format), (1, "i32"))
+        case "log_sum_exp":
+            yield from want("output", (outputs[0].dim, outputs[0].format), (2, "f32"))
         case _:
             raise AssertionError(f"no shape rule for {node.op}")

@@ -36,7 +36,7 @@ class Team:
         pointers = (ctypes.c_void_p * (max(arrays) + 1))()
         for slot, array in arrays.items():
             pointers[slot] = array.ctypes.data
-        arguments = Arguments(abi=ABI, plan=number, section=0, n=rows, m=rows, n_sequences=2)
+        arguments = Arguments(abi=ABI, plan=number, n=rows, m=rows, n_sequences=2)
         arguments.states = ctypes.cast(pointers, ctypes.c_void_p)
         status = self._library.met_step(self._teams[n_threads], ctypes.byref(arguments))
         assert status == 0, f"the program has ABI {status}, the executor {ABI}"

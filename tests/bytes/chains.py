@@ -23,7 +23,8 @@ from circuit_exec.bake import bake
 from circuit_exec.build import build
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
-from circuit_exec.cpu import Program, Rows
+from circuit_exec.cpu import Program
+from circuit_exec.step import Rows
 from tests.checkpoint.files import GGML, GgufTensor, gguf
 from tests.lower.library import class_families, class_rules, own_library
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from circuit.emit.runtime import MAIN
 from circuit_exec.cache import Cache, user_cache
 from circuit_exec.checkpoint.decode import decode
-from circuit_exec.cpu import Rows
 from circuit_exec.fetch import find_model
 from circuit_exec.logits import all_logits
 from circuit_exec.model import Model, Which, load_model
+from circuit_exec.step import Rows
 from tests import models
 from tests.checkpoint.blocks import HEAD, random_blocks
 from tests.checkpoint.files import GGML

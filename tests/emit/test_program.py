@@ -21,14 +21,16 @@ static void met_plan_0(const met_args *s, met_team *team, int tid, int nt) {
   const unsigned char *const w = s->weights;
   unsigned char *const *const state = s->states;
   (void)a, (void)w, (void)state, (void)team, (void)tid, (void)nt;
-  put((void *)state[0], s->n, s->tokens, s->positions, s->sequences, s->page_tables, team, tid, nt); /* by_hand: node0 */
-  met_barrier(team);
-  total((void *)(a + 0), (void *)state[0], s->n, s->positions, s->sequences, s->page_tables, team, tid, nt); /* by_hand: node1 */
-  met_barrier(team);
-  scale((void *)(a + 64), (void *)(a + 0), (void *)(w + 0), s->m, s->logit_rows, team, tid, nt); /* by_hand: node2 */
-  if (s->section == MET_GREEDY) {
+  if (s->n) {
+    put((void *)state[0], s->n, s->tokens, s->positions, s->sequences, s->page_tables, team, tid, nt); /* by_hand: node0 */
     met_barrier(team);
-    pick((void *)(a + 2624), (void *)(a + 64), s->m, team, tid, nt); /* by_hand: node3 */
+    total((void *)(a + 0), (void *)state[0], s->n, s->positions, s->sequences, s->page_tables, team, tid, nt); /* by_hand: node1 */
+    met_barrier(team);
+    scale((void *)(a + 64), (void *)(a + 0), (void *)(w + 0), s->m, s->logit_rows, team, tid, nt); /* by_hand: node2 */
+  }
+  if (s->sections[MET_GREEDY].count) {
+    met_barrier(team);
+    pick((void *)(a + 2624 + 4l * s->sections[MET_GREEDY].first), (void *)(a + 64 + 160l * s->sections[MET_GREEDY].first), s->sections[MET_GREEDY].count, team, tid, nt); /* by_hand: node3 */
   }
 }
 """  # noqa: E501
@@ -52,7 +54,7 @@ def test_a_kernel_of_the_same_name_but_another_program_gets_a_name_of_its_own() 
     sources = emit_program((decode, replace(prefill, kernels=(*prefill.kernels[:3], seven))))
     assert "MET_KERNEL pick(i32m *p0, const f32m *p1, i32 s2," in text_of("kernels/pick.c", sources)
     assert "MET_KERNEL pick_plan1(i32m *p0, const void *p1, i32 s2," in text_of("kernels/pick_plan1.c", sources)
-    assert "    pick_plan1((void *)(a + 2624), 0, s->m, team, tid, nt);" in text_of("steps.c", sources)
+    assert "    pick_plan1((void *)(a + 2624 + 4l * s->sections[MET_GREEDY].first), 0, " in text_of("steps.c", sources)
 
 
 def text_of(path: str, sources: Sources) -> str:

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circuit.emit.runtime import GREEDY, MAIN
+from circuit.emit.runtime import GREEDY, MAIN, SAMPLE
 from circuit.errors import RunError
 from circuit_exec.cache import Cache
-from circuit_exec.cpu import Draw, Program, Rows, open_library
+from circuit_exec.cpu import Program, open_library
 from circuit_exec.memory import allocate
+from circuit_exec.step import Draw, Rows
 from tests.exec import small
 
 TABLES = np.array([[3, 0, 0], [5, 1, 0]], np.int32)
@@ -55,7 +56,7 @@ def test_a_step_without_logit_rows_leaves_no_logits(program: Program) -> None:
         (replace(TWO, page_tables=TABLES + 3), "page 8 is outside 0 to 7"),
         (replace(TWO, logit_rows=[3]), "logit row 3 is outside 0 to 2"),
         (
-            replace(TWO, draws=[replace(DRAW, position=150 + 1), DRAW]),
+            replace(TWO, section=SAMPLE, draws=[replace(DRAW, position=150 + 1), DRAW]),
             f"position to draw for {150 + 1} is outside 0 to {150}",
         ),
     ],

@@ -34,7 +34,16 @@ def test_layers_are_written_out_in_execution_order() -> None:
     attention = ["norm", "q", "k", "v", "rope_q", "rope_k", "write", "attend", "o", "add"]
     assert steps(bir, "l1.attn") == attention
     assert steps(bir, "l1.mlp") == ["norm", "gate", "up", "glu", "down", "add"]
-    assert steps(bir, "head") == ["select", "norm", "logits", "argmax", "sample"]
+    assert steps(bir, "head") == [
+        "select",
+        "norm",
+        "logits",
+        "argmax",
+        "sample",
+        "score",
+        "select_hidden",
+        "norm_hidden",
+    ]
     with_norms = steps(bir_of(case("qwen3")), "l0.attn")
     assert with_norms == [*attention[:4], "q_norm", "k_norm", *attention[4:]]
 
@@ -89,7 +98,7 @@ def test_lines_of_a_step_and_a_bind_look_like_this() -> None:
     )
     assert "block l2.attn layer 2 state l2.attn.kv paged_kv 2 16 f32" in lines
     assert "block inputs writes tokens i32 n 1" in lines
-    assert "block head outputs head.logits head.token head.sampled" in lines
+    assert "block head outputs head.logits head.token head.sampled head.log_sum head.hidden" in lines
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def definition(case: Case) -> Definition:
     n_in = len(case.inputs)
     edges = [Edge(name="tokens", rows="n", dim=1, format="i32")]
     edges += [Edge(name=f"x{k}", rows="n", dim=x.shape[1], format="f32") for k, x in enumerate(case.inputs)]
-    rows = "m" if case.op in ("index_select", "argmax", "sample") else "n"
+    rows = "m" if case.op in ("index_select", "argmax", "sample", "log_sum_exp") else "n"
     format_out = "i32" if case.op in ("argmax", "sample") else "f32"
     edges += [Edge(name=f"y{k}", rows=rows, dim=d, format=format_out) for k, d in enumerate(case.dims_out)]
     table = Weight(name="table", shape=(300, 8), format="f32", recipe=Key(key="table"))

@@ -1,4 +1,4 @@
-"""argmax and sample: ties, extremes, the nucleus, and the distribution that is drawn from."""
+"""argmax, sample and log_sum_exp: ties, extremes, the nucleus, and the distribution that is drawn from."""
 
 import numpy as np
 import pytest
@@ -55,6 +55,29 @@ def test_sampling_is_a_function_of_seed_and_position() -> None:
 def test_a_small_nucleus_is_the_most_likely_token() -> None:
     logits = np.random.default_rng(1).standard_normal(N).astype(np.float32)
     assert set(draw(logits, 1.0, 1e-6, list(range(6)))) == {int(logits.argmax())}
+
+
+def log_sum(logits: F32) -> F32:
+    (y,) = run(Case(op="log_sum_exp", inputs=(logits,), dims_out=(2,), params={}))
+    return y.astype(np.float32)
+
+
+def test_log_sum_exp_gives_the_log_probabilities_of_float64() -> None:
+    x = np.random.default_rng(2).standard_normal((4, 300)).astype(np.float32) * np.float32([[0.1], [1], [8], [50]])
+    got = log_sum(x)
+    exact = x.astype(np.float64)
+    highest = exact.max(axis=1, keepdims=True)
+    want = exact - highest - np.log(np.exp(exact - highest).sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(got[:, :1], highest)
+    np.testing.assert_allclose(x - got[:, :1] - got[:, 1:], want, rtol=3e-7, atol=3e-7)
+
+
+def test_log_sum_exp_of_masked_logits_and_of_one_that_is_certain() -> None:
+    x = np.full((2, N), -np.inf, np.float32)
+    x[0, 3] = x[0, 9] = 7.0
+    x[1] = -200.0
+    x[1, 5] = 12.5
+    np.testing.assert_array_equal(log_sum(x), np.float32([[7.0, np.log(2.0)], [12.5, 0.0]]))
 
 
 @pytest.mark.slow

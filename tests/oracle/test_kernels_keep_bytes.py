@@ -158,6 +158,10 @@ def cases() -> dict[str, tuple[Case, Point]]:
         "index_select": (pick, point("gather")),
         "argmax": (argmax, point("argmax")),
         "sample": (sample(), point("sample", lanes=8)),
+        "log_sum_exp": (
+            Case(op="log_sum_exp", inputs=(normal(ROWS, 300) * 9,), dims_out=(2,), params={}),
+            point("log_sum_exp", lanes=8),
+        ),
     }
 
 

@@ -84,7 +84,8 @@ def test_params_are_what_the_ops_are_defined_over() -> None:
 def test_edges_states_and_outputs_are_typed() -> None:
     tir = tir_of(case("qwen2"))
     assert [tir.edges[place].name for place in tir.inputs] == ["tokens"]
-    assert [tir.edges[place].name for place in tir.outputs] == ["head.logits", "head.token", "head.sampled"]
+    outputs = ["head.logits", "head.token", "head.sampled", "head.log_sum", "head.hidden"]
+    assert [tir.edges[place].name for place in tir.outputs] == outputs
     logits = tir.edges[tir.outputs[0]]
     assert (logits.rows, logits.dim, logits.format) == ("m", 290, "f32")
     assert [(state.name, state.heads, state.head_dim, state.format) for state in tir.states] == [
@@ -262,5 +263,5 @@ def test_a_model_of_126_layers_takes_well_under_a_second() -> None:
     began = time.process_time()
     tir = instantiate(blocks(circuit, found))
     took = time.process_time() - began
-    assert len(tir.nodes) == 1 + 126 * 16 + 5
+    assert len(tir.nodes) == 1 + 126 * 16 + 8
     assert took < 0.3

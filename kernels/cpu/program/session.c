@@ -151,11 +151,12 @@ static void run(session *s, int mode, const int32_t *tokens, int n, int first, i
   uint32_t seed[2] = {how ? (uint32_t)how->seed : 0, how ? (uint32_t)(how->seed >> 32) : 0}, choice = 0;
   int32_t drawn_at = first + n;
   met_args args = {
-      .abi = MET_ABI, .plan = plan, .section = section, .n = n, .m = m, .n_sequences = 1,
+      .abi = MET_ABI, .plan = plan, .n = n, .m = m, .n_sequences = 1,
       .tokens = tokens, .positions = s->positions, .sequences = s->sequences, .page_tables = s->table,
       .logit_rows = s->logit_rows, .temperature = &temperature, .top_p = &top_p, .seeds = seed, .choices = &choice,
       .sample_positions = &drawn_at, .arena = s->arena, .weights = s->weights, .states = s->states,
   };
+  if (section != MET_MAIN) args.sections[section] = (met_span){0, m};
   met_step(s->team, &args);
   s->last = &model.plans[plan];
 }
