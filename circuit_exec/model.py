@@ -63,8 +63,10 @@ def load_model(
     progress: Progress,
     n_sequences: int = 1,
     hardware_class: str | None = None,
+    n_pages: int | None = None,
 ) -> Model:
-    """The model at `path`, ready to run. `policy` are KEY=VALUE; `n_sequences` of full length fit the KV pool.
+    """The model at `path`, ready to run. `policy` are KEY=VALUE; `n_sequences` of full length fit the KV pool,
+    or it has `n_pages`.
 
     Without `hardware_class` it is the one that this host runs.
     """
@@ -75,15 +77,15 @@ def load_model(
     made = plan_set(checkpoint, cache, rules, policy, hardware_class)
     compiled = build(made.sources, cache, progress, made.arch)
     weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
-    n_pages = _pool_pages(made, n_sequences)
+    pages = _pool_pages(made, n_sequences, n_pages)
     words = on_huge_pages(weights.words.view(np.uint8), "the weights")
-    program = Program(compiled, made.layout, words, n_threads, n_pages)
+    program = Program(compiled, made.layout, words, n_threads, pages)
     return Model(
         checkpoint=checkpoint,
         planned=made,
         weights=weights,
         program=program,
-        pages=Pages(n_pages),
+        pages=Pages(pages),
         notes=() if weights.note is None else (weights.note,),
     )
 
@@ -108,9 +110,13 @@ def fingerprint(model: Model) -> str:
     return key_of("fingerprint", model.planned.bytes_digest, model.weights.content_hash, *parts)
 
 
-def _pool_pages(made: Planned, n_sequences: int) -> int:
-    wanted = n_sequences * pages_for(made.layout.context)
+def _pool_pages(made: Planned, n_sequences: int, n_pages: int | None) -> int:
+    wanted = n_sequences * pages_for(made.layout.context) if n_pages is None else n_pages
     most = min((room.max_pages for room in made.layout.states), default=wanted)
+    if n_pages is not None and not 1 <= n_pages <= most:
+        raise RunError(
+            Problem(message=f"{n_pages} KV pages are asked for, a pool has 1 to {most}", fix="ask for as many")
+        )
     if wanted > most:
         raise RunError(
             Problem(
@@ -143,4 +149,6 @@ def _plan(
         manifest=build_manifest(plans[0].weights, PANEL, made.bound.equal),
         bytes_digest=bytes_digest,
         digests=tuple((f"{plan.mode}:{plan.rows[0]}-{plan.rows[1]}", plan.digest) for plan in plans),
+        launches=tuple(sum(launch.section == "main" for launch in plan.launches) for plan in plans),
+        certificate=tuple((axis.axis, axis.holds, axis.evidence) for axis in plans[0].certificate),
     )

@@ -23,6 +23,8 @@ from circuit_exec.checkpoint.decode import rope_factors
 from circuit_exec.checkpoint.records import Checkpoint
 
 KIND = "planned"
+FORM = "2"
+"""Of an entry; counted up where its fields change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Planned:
     manifest: Manifest
     bytes_digest: str
     digests: tuple[tuple[str, str], ...]
+    launches: tuple[int, ...]  # of section main, of each plan
+    certificate: tuple[tuple[str, str, str], ...]  # axis, holds, evidence
 
 
 def planned(key: str, cache: Cache, make: Callable[[], Planned]) -> Planned:
@@ -63,7 +67,7 @@ def planning_key(
     factors = [factor.hex() for factor in rope_factors(checkpoint) or ()]
     counted = (str(len(part)) for part in (texts, tensors, factors, policy))
     head = _metadata_digest(checkpoint)
-    return key_of(KIND, _code_digest(), head, *counted, *texts, *tensors, *factors, *policy, rules, runs_on)
+    return key_of(KIND, FORM, _code_digest(), head, *counted, *texts, *tensors, *factors, *policy, rules, runs_on)
 
 
 def _metadata_digest(checkpoint: Checkpoint) -> str:
@@ -94,8 +98,9 @@ def _put(write: Callable[[bytes], object], made: Planned) -> None:
         "manifest": manifest_text(made.manifest),
         "bytes": made.bytes_digest,
         "digests": " ".join(f"{mode}={digest}" for mode, digest in made.digests),
+        "launches": " ".join(map(str, made.launches)),
     }
-    body = json.dumps([fields, [[source.path, source.text] for source in made.sources]]).encode()
+    body = json.dumps([fields, [[source.path, source.text] for source in made.sources], made.certificate]).encode()
     write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
@@ -108,7 +113,7 @@ def _read(path: Path) -> Planned | None:
     if head != hashlib.sha256(body).hexdigest().encode():
         return None
     fields: dict[str, str]
-    fields, files = json.loads(body)
+    fields, files, certificate = json.loads(body)
     pairs = (pair.partition("=") for pair in fields["digests"].split(" "))
     return Planned(
         hardware_class=fields["class"],
@@ -118,4 +123,6 @@ def _read(path: Path) -> Planned | None:
         manifest=parse(Source(path=str(path), text=fields["manifest"])),
         bytes_digest=fields["bytes"],
         digests=tuple((mode, digest) for mode, _, digest in pairs),
+        launches=tuple(int(count) for count in fields["launches"].split(" ")),
+        certificate=tuple((axis, holds, evidence) for axis, holds, evidence in certificate),
     )

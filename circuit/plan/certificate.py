@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from circuit.plan.ir import Axis
 
 _SAME, _CLASSES = "tests/bytes/test_invariance.py", "tests/bytes/test_classes.py"
+_ENGINE = "tests/engine/test_bytes.py"
 
 _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("run to run", _SAME, "test_two_runs_give_equal_bytes"),
@@ -15,11 +16,11 @@ _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("rules", _SAME, "test_reference_rules_and_all_rules_give_equal_bytes"),
     ("restart", _SAME, "test_a_restart_gives_equal_bytes"),
     ("CPU vector width", _CLASSES, "test_a_class_gives_the_bytes_of_class_cpu"),
+    ("prefix-cache hit = cold", _ENGINE, "test_a_prefix_hit_gives_the_bytes_of_a_cold_start"),
 )
 """Axes that hold where every launch keeps the portable numerics, and the test that compares the bytes."""
 
 _OPEN: tuple[tuple[str, str], ...] = (
-    ("prefix-cache hit = cold", "there is no prefix cache"),
     ("CPU = GPU", "no run on a GPU is recorded"),
     ("tensor-parallel size", "there is no tensor parallelism"),
 )

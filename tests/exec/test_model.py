@@ -158,3 +158,10 @@ def test_more_sequences_than_a_pool_can_hold_are_refused(folder: Path, cache: Ca
         "1000000 sequences of 1024 positions take 16000000 KV pages, a pool has at most 524287"
     )
     assert caught.value.problems[0].fix == "ask for fewer sequences"
+
+
+def test_a_pool_of_no_pages_is_refused(folder: Path, cache: Cache) -> None:
+    with pytest.raises(RunError) as caught:
+        load_model(str(folder), cache, 1, "all", (), lambda what, part: None, n_pages=0)
+    assert caught.value.problems[0].message == "0 KV pages are asked for, a pool has 1 to 524287"
+    assert caught.value.problems[0].fix == "ask for as many"

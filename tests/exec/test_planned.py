@@ -27,6 +27,8 @@ def a_plan_set() -> Planned:
         manifest=build_manifest(small.PLANS[0].weights, PANEL, equal=(("a", "b"),)),
         bytes_digest="12ab",
         digests=(("decode", "34cd"), ("prefill", "56ef")),
+        launches=(3, 4),
+        certificate=(("threads", "yes", "tests/a.py::test_b"), ("restart", "no", "it is not")),
     )
 
 

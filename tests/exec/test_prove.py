@@ -193,7 +193,7 @@ def test_a_kernel_that_is_wrong_at_the_point_of_few_rows_alone_is_caught(
 def test_lint_says_that_nothing_is_found_or_ends_with_1(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["circuit", "lint"]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[-1] == "36 rules of class cpu: nothing found"
+    assert out[-1] == "37 rules of class cpu: nothing found"
     assert all(line.startswith("note: rule `") for line in out[:-1])
     path = checkout / "kernels/cpu/common/FUSIONS.toml"
     path.write_text(path.read_text("utf-8").replace("priority = 180", "priority = 200"), "utf-8")

@@ -63,7 +63,9 @@ def log_sum(logits: F32) -> F32:
 
 
 def test_log_sum_exp_gives_the_log_probabilities_of_float64() -> None:
-    x = np.random.default_rng(2).standard_normal((4, 300)).astype(np.float32) * np.float32([[0.1], [1], [8], [50]])
+    x = np.random.default_rng(2).standard_normal((4, 300)).astype(np.float32) * np.array(
+        [[0.1], [1], [8], [50]], np.float32
+    )
     got = log_sum(x)
     exact = x.astype(np.float64)
     highest = exact.max(axis=1, keepdims=True)
@@ -77,7 +79,7 @@ def test_log_sum_exp_of_masked_logits_and_of_one_that_is_certain() -> None:
     x[0, 3] = x[0, 9] = 7.0
     x[1] = -200.0
     x[1, 5] = 12.5
-    np.testing.assert_array_equal(log_sum(x), np.float32([[7.0, np.log(2.0)], [12.5, 0.0]]))
+    np.testing.assert_array_equal(log_sum(x), np.array([[7.0, np.log(2.0)], [12.5, 0.0]], np.float32))
 
 
 @pytest.mark.slow
