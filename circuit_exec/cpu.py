@@ -2,6 +2,7 @@
 
 import ctypes
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ class Program:
         self._library = open_library(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
         self._last: tuple[int, Step, int, int] | None = None  # place, plan, rows, rows of `logit_rows`
+        self._step = Lock()
         self._team: int | None = self._library.met_open(n_threads)
         if self._team is None:
             raise RunError(
@@ -107,6 +109,22 @@ class Program:
         arrays: dict[str, NDArray[np.int32]],
     ) -> None:
         assert self._team is not None, "the program is closed"
+        assert self._step.acquire(blocking=False), "two threads make steps of one program"
+        try:
+            self._call_alone(plan, n, m, n_sequences, sections, sampler, arrays)
+        finally:
+            self._step.release()
+
+    def _call_alone(
+        self,
+        plan: int,
+        n: int,
+        m: int,
+        n_sequences: int,
+        sections: tuple[int, ...],
+        sampler: Sampler,
+        arrays: dict[str, NDArray[np.int32]],
+    ) -> None:
         drawn = sections[2 * SAMPLE + 1]
         assert drawn == len(sampler.positions), f"{drawn} rows are drawn for, {len(sampler.positions)} draws are given"
         self._bounded("sample_positions", sampler.positions, self.layout.context)

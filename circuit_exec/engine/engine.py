@@ -143,9 +143,8 @@ class Engine:
 
     def _full(self, n: int) -> QueueFull:
         limits = self._limits
-        message = (
-            f"{self._n_open} choices run or wait, of {limits.max_seqs + limits.max_queue} at most; {n} more are asked"
-        )
+        most = limits.max_seqs + limits.max_queue
+        message = f"{self._n_open} choices run or wait, of {most} at most; {n} more are asked for"
         ends = self._ends
         wait = (ends[-1] - ends[0]) / (len(ends) - 1) * n if len(ends) > 1 else 1.0
         return QueueFull(Problem(message=message, fix="ask again later, or for fewer choices"), max(wait, 1.0))

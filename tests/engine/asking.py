@@ -103,9 +103,14 @@ def one(engine: Engine, request: Request | EmbeddingRequest) -> Heard:
     return choice
 
 
+OPENED: list[Engine] = []
+"""Closed after each test, also one that fails: two engines cannot run on one program."""
+
+
 def engine_of(model: Model, **changes: int | bool) -> Engine:
     """An engine with other limits where they are given."""
-    return open_engine(model, replace(LIMITS, **changes))  # type: ignore[arg-type]  # fields of one record
+    OPENED.append(open_engine(model, replace(LIMITS, **changes)))  # type: ignore[arg-type]  # fields of one record
+    return OPENED[-1]
 
 
 def _hex(scored: Scored | None) -> object:

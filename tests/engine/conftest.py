@@ -8,6 +8,7 @@ import pytest
 from circuit_exec.cache import Cache
 from circuit_exec.model import Model, load_model
 from tests import models
+from tests.engine.asking import OPENED
 
 Load = Callable[..., Model]
 
@@ -29,6 +30,13 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
     yield make
     for model in loaded:
         model.close()
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 @pytest.fixture(scope="module")

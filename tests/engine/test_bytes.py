@@ -1,7 +1,6 @@
 """No answer depends on what else runs: alone, in a crowd, after a restart, with and without the prefix cache."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -44,12 +43,13 @@ def alone(engine: Engine) -> Answers:
 
 
 @pytest.fixture(scope="module")
-def expected(model: Model) -> Iterator[Answers]:
+def expected(model: Model) -> Answers:
     """The answers alone, without a prefix cache."""
     engine = engine_of(model, prefix_cache=False)
-    yield alone(engine)
-    assert engine.stats().pages_used == engine.stats().pages_cached == 0
+    found = alone(engine)
     engine.close()
+    assert engine.stats().pages_used == engine.stats().pages_cached == 0
+    return found
 
 
 def crowd(engine: Engine, seed: int) -> Answers:
