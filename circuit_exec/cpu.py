@@ -1,6 +1,7 @@
 """A compiled program in this process: its memory, its threads, and one call for one step."""
 
 import ctypes
+import time
 from pathlib import Path
 from threading import Lock
 
@@ -52,6 +53,7 @@ class Program:
         self._library = open_library(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
         self._last: tuple[int, Step, int, int] | None = None  # place, plan, rows, rows of `logit_rows`
+        self.ran_s = 0.0  # in the library, since the start
         self._step = Lock()
         self._team: int | None = self._library.met_open(n_threads)
         if self._team is None:
@@ -148,7 +150,9 @@ class Program:
             address(self._weights),
             ctypes.cast(self._bases, ctypes.c_void_p),
         )
+        started = time.perf_counter()
         status: int = self._library.met_step(self._team, ctypes.byref(arguments))
+        self.ran_s += time.perf_counter() - started
         assert status == 0, f"the program has ABI {status}, the executor {ABI}"
 
     def logits(self) -> NDArray[np.float32]:

@@ -33,6 +33,9 @@ def _problems(
     length = n
     if isinstance(request, Request):
         yield from _sampling_problems(request, n_logits)
+        most = limits.max_seqs + limits.max_queue
+        if request.n > most:
+            yield f"{request.n} choices are asked for, {most} can run and wait", "ask for fewer"
         length = n + max(request.max_tokens - 1, 0)
     if n > context:
         yield f"the prompt has {n} tokens, the context is {context}", f"shorten it to {context} tokens or fewer"

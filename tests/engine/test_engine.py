@@ -268,6 +268,7 @@ REFUSED: list[tuple[dict[str, object], str, str]] = [
     ),
     ({"max_tokens": 0}, "0 tokens are asked for", "ask for at least one"),
     ({"n": 0}, "0 choices are asked for", "ask for at least one"),
+    ({"n": 107}, "107 choices are asked for, 106 can run and wait", "ask for fewer"),
     ({"temperature": 1e-5}, "the temperature is 1e-05", "give 0 for the most likely token, or 0.0001 to 10000"),
     ({"temperature": float("nan")}, "the temperature is nan", "give 0 for the most likely token, or 0.0001 to 10000"),
     ({"top_p": 0.0}, "top_p is 0.0", "give a number above 0 and at most 1"),

@@ -37,6 +37,7 @@ COVERED = (
     "circuit_exec/cache.py",
     "circuit_exec/checkpoint/",
     "circuit_exec/diff/",
+    "circuit_exec/engine/",
     "circuit_exec/fetch.py",
     "circuit_exec/generate.py",
     "circuit_exec/library.py",
