@@ -52,6 +52,7 @@ class Program:
         self._inputs = {given.name: given for given in layout.inputs}
         self._library = open_library(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
+        self._addresses = (address(self._arena), address(weights), ctypes.cast(self._bases, ctypes.c_void_p))
         self._last: tuple[int, Step, int, int] | None = None  # place, plan, rows, rows of `logit_rows`
         self.ran_s = 0.0  # in the library, since the start
         self._step = Lock()
@@ -145,10 +146,8 @@ class Program:
             m,
             n_sequences,
             sections,
-            *(given[name].ctypes.data if name in given else None for name in ARRAYS),
-            address(self._arena),
-            address(self._weights),
-            ctypes.cast(self._bases, ctypes.c_void_p),
+            *(given[name].__array_interface__["data"][0] if name in given else None for name in ARRAYS),
+            *self._addresses,
         )
         started = time.perf_counter()
         status: int = self._library.met_step(self._team, ctypes.byref(arguments))
@@ -208,6 +207,8 @@ class Program:
             return
         declared = self._inputs.get(name)
         lo, hi = (0, last) if declared is None else (max(0, declared.lo), min(last, declared.hi))
+        if lo == 0 and values.dtype == np.int32 and int(values.view(np.uint32).max()) <= hi:
+            return  # a negative number is a large one here
         least, most = int(values.min()), int(values.max())
         outside = least if least < lo else most
         if not lo <= outside <= hi:

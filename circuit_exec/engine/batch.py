@@ -91,11 +91,11 @@ def batch_of(mode: str, slots: Slots, making: Listed[Sequence], chunks: Listed[C
     return Batch(
         arrays=Arrays(
             mode=mode,
-            tokens=np.concatenate(tokens),
-            positions=np.concatenate(positions),
-            sequences=np.concatenate(rows_of),
+            tokens=_joined(tokens),
+            positions=_joined(positions),
+            sequences=_joined(rows_of),
             page_tables=slots.table,
-            logit_rows=np.concatenate(logit_rows),
+            logit_rows=_joined(logit_rows),
             n_logits=n_logits,
             sections=spans(sections),
             sampler=drawn.sampler(gp + gc + sc, sp),
@@ -123,11 +123,14 @@ class _Drawn:
         ended: list[Sequence],
         last_rows: list[int],
     ) -> None:
-        after = [sequence.slot for sequence in ended]
-        lengths = [sequence.length for sequence in ended]
-        places = np.concatenate([own, np.array(after, np.intp)])
-        positions = np.concatenate([slots.position[own] + 1, np.array(lengths, np.int32)])
-        rows = np.concatenate([np.arange(len(making), dtype=np.int32), np.array(last_rows, np.int32)])
+        places, positions = own, slots.position[own] + 1
+        rows = np.arange(len(making), dtype=np.int32)
+        if ended:
+            after = [sequence.slot for sequence in ended]
+            lengths = [sequence.length for sequence in ended]
+            places = np.concatenate([own, np.array(after, np.intp)])
+            positions = np.concatenate([positions, np.array(lengths, np.int32)])
+            rows = np.concatenate([rows, np.array(last_rows, np.int32)])
         kinds = slots.kind[places]
         order = np.argsort(kinds, kind="stable")
         self._all = slots
@@ -143,6 +146,10 @@ class _Drawn:
         if not count:
             return NO_DRAWS
         return self._all.sampler(self.slots[first : first + count], self.positions[first : first + count])
+
+
+def _joined(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _parts(
