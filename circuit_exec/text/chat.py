@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 
+OR_PLAIN = ", or run with --no-chat"
+"""What a command can do besides; a server cannot."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
     """The program, the file it stands in, and its key there; None where the file is the program."""
@@ -41,12 +45,28 @@ def render_chat(
 
     `named` has the texts of bos_token, eos_token, …; `today` is the date for templates that write one.
     """
+    chat = [{"role": message.role, "content": message.content} for message in messages]
+    return render_messages(template, named, chat, None, {}, today)
+
+
+def render_messages(
+    template: ChatTemplate,
+    named: Mapping[str, str],
+    messages: Sequence[Mapping[str, object]],
+    tools: Sequence[Mapping[str, object]] | None,
+    names: Mapping[str, object],
+    today: date | None,
+) -> str:
+    """The same of messages with all that a template may read of them: calls of tools, their results, names.
+
+    `names` are further names that a template knows, such as enable_thinking.
+    """
     from jinja2 import TemplateError
 
     program = _compile(template, today)
-    chat = [{"role": message.role, "content": message.content} for message in messages]
+    given = {"messages": messages, "tools": tools, "documents": None, "add_generation_prompt": True}
     try:
-        return program.render(messages=chat, tools=None, documents=None, add_generation_prompt=True, **named)
+        return program.render(**{**names, **named, **given})
     except MetError:
         raise
     except (
@@ -61,7 +81,7 @@ def render_chat(
         raise RunError(
             Problem(
                 message=f"the chat template{_at(template, _line_of(error))} refuses the messages: {error}",
-                fix="change the messages as it says, or run with --no-chat",
+                fix=f"change the messages as it says{OR_PLAIN}",
                 file=template.file,
                 line=_line_of(error) if template.key is None else None,
             )
@@ -90,7 +110,7 @@ def _compile(template: ChatTemplate, today: date | None) -> "Template":
         raise LoadError(
             Problem(
                 message=f"the chat template{_at(template, error.lineno)} is not a Jinja template: {error.message}",
-                fix="correct the template, or run with --no-chat",
+                fix=f"correct the template{OR_PLAIN}",
                 file=template.file,
                 line=error.lineno if template.key is None else None,
                 excerpt=_excerpt(template.text, error.lineno),
@@ -139,7 +159,7 @@ def _environment(template: ChatTemplate, today: date | None) -> "Environment":
             raise RunError(
                 Problem(
                     message="the chat template writes the current date, so the answer would depend on the day",
-                    fix="state the date with --date YYYY-MM-DD, or run with --no-chat",
+                    fix=f"state the date with --date YYYY-MM-DD{OR_PLAIN}",
                     file=template.file,
                 )
             )

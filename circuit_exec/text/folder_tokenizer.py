@@ -44,6 +44,7 @@ def tokenizer_of_folder(folder: str, read: Read) -> Tokenizer:
     plain_problem = _plain_problem(backend, config, config_file, main.path, bos)
     added = _added(backend)
     piece, strips_space = _pieces(backend, main.path)
+    special = backend.get_added_tokens_decoder()
     return Tokenizer(
         file=main.path,
         n_tokens=backend.get_vocab_size(with_added_tokens=True),
@@ -56,6 +57,7 @@ def tokenizer_of_folder(folder: str, read: Read) -> Tokenizer:
         plain_problem=plain_problem,
         stop_ids=stops,
         named=named,
+        controls={id: token.content for id, token in sorted(special.items()) if token.special},
         template=_template(config, config_file, read(TEMPLATE)),
     )
 

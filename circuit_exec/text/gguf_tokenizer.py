@@ -266,6 +266,7 @@ def _tokenizer(
         plain_problem=ends if gguf.flag(keys, gguf.ADD_EOS) else None,
         stop_ids=_stop_ids(keys, vocabulary),
         named={name: tokens[id] for name, id in ids.items() if id is not None},
+        controls={id: token for id, token in enumerate(tokens) if vocabulary.types[id] in HIDDEN},
         template=None if template is None else ChatTemplate(text=template, file=keys.file, key=gguf.TEMPLATE),
     )
 

@@ -15,6 +15,7 @@ class Tokenizer:
     `segment` gives the ids of a text in which control tokens are recognized; it adds nothing around them.
     `piece` gives the bytes of an id as part of a text, empty for a control token. `strips_space` says that decoding a
     text from its start drops the one space that `segment` put there. `named` has the texts of bos_token, eos_token, …
+    `controls` has the texts of the control tokens by id, ascending.
     `rules` are what `segment` does, as data: the JSON of the tokenizers package, or scores.
     `plain_problem` says why it is unknown what belongs around a plain text; a chat template writes that itself.
     """
@@ -30,6 +31,7 @@ class Tokenizer:
     plain_problem: Problem | None
     stop_ids: tuple[int, ...]
     named: Mapping[str, str]
+    controls: Mapping[int, str]
     template: ChatTemplate | None
 
 
