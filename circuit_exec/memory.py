@@ -61,8 +61,18 @@ def has_huge_pages(enabled: str, memory: str, n_bytes: int) -> bool:
     """Whether a copy of `n_bytes` is worth it, by what Linux says of huge pages and of its memory."""
     if "[always]" not in enabled and "[madvise]" not in enabled:
         return False
+    free = _available(memory)
+    return free is not None and 2 * n_bytes <= free
+
+
+def available_bytes() -> int | None:
+    """Memory that Linux would give without taking it from others; None where it does not say."""
+    return _available(_text(MEMORY))
+
+
+def _available(memory: str) -> int | None:
     free = re.search(r"^MemAvailable: +(\d+) kB$", memory, re.MULTILINE)
-    return free is not None and 2 * n_bytes <= 1024 * int(free[1])
+    return None if free is None else 1024 * int(free[1])
 
 
 def address(array: NDArray[np.generic]) -> ctypes.c_void_p:

@@ -1,0 +1,82 @@
+"""The launches of a step of a model as a list to show, kept in the cache like the plan set that they are of."""
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from circuit.errors import RunError
+from circuit_exec.cache import Cache, entry_path, write_entry
+from circuit_exec.checkpoint.records import Checkpoint
+from circuit_exec.host import class_to_run, described, this_host
+from circuit_exec.library import library
+from circuit_exec.model import Which
+from circuit_exec.planned import planning_key
+
+KIND = "launches"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One launch of the plan for single rows: `rule` names the group that it computes, `layer` is None outside of
+    the layers.
+    """
+
+    layer: int | None
+    rule: str
+    kernel: str
+    point: str
+    numerics: str
+
+
+def decode_launches(checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...]) -> tuple[Shown, ...]:
+    """Every launch that makes the logits of one token, in order."""
+    texts, host = library(), this_host()
+    key = planning_key(checkpoint, texts.files, policy, rules, f"on {described(host)}")
+    path = entry_path(cache, KIND, f"{key}.json")
+    found = _read(path)
+    if found is not None:
+        return found
+    made = _made(checkpoint, rules, policy)
+    body = json.dumps([asdict(each) for each in made]).encode()
+    with suppress(RunError):  # a cache that cannot be written costs the next start its time
+        write_entry(path, lambda file: _put(file, body))
+    return made
+
+
+def _made(checkpoint: Checkpoint, rules: Which, policy: tuple[str, ...]) -> tuple[Shown, ...]:
+    from circuit.pipeline import Goal, compiled
+    from circuit_exec.checkpoint.texts import checkpoint_texts
+
+    texts = library()
+    hardware = class_to_run(texts, this_host(), None)
+    goal = Goal(hardware_class=hardware.name, choices=policy, rules=rules, steps=(("decode", None),))
+    plan = compiled(checkpoint_texts(checkpoint), texts, goal).plans[0]
+    return tuple(
+        Shown(
+            layer=launch.layer,
+            rule=launch.rule,
+            kernel=plan.kernels[launch.kernel].name,
+            point=f"{plan.kernels[launch.kernel].family}.{plan.kernels[launch.kernel].point}",
+            numerics=launch.numerics,
+        )
+        for launch in plan.launches
+        if launch.section == "main"
+    )
+
+
+def _put(file: BinaryIO, body: bytes) -> None:
+    file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def _read(path: Path) -> tuple[Shown, ...] | None:
+    """The entry, or None where there is none or it is damaged."""
+    try:
+        head, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if head != hashlib.sha256(body).hexdigest().encode():
+        return None
+    return tuple(Shown(**each) for each in json.loads(body))
