@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def loaded(model: str, threads: int | None, rules: Rules, policy: list[str] | None = None) -> Iterator["Model"]:
-    """The model, ready to run; its threads end with the block."""
+def loaded(
+    model: str, threads: int | None, rules: Rules, policy: list[str] | None = None, n_pages: int | None = None
+) -> Iterator["Model"]:
+    """The model, ready to run; its threads end with the block. Its KV pool has `n_pages`, or one full sequence."""
     from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
     from circuit_exec.model import load_model
@@ -23,7 +25,7 @@ def loaded(model: str, threads: int | None, rules: Rules, policy: list[str] | No
     path = model_path(model)
     n_threads = available_threads() if threads is None else threads
     with progress_bar() as progress:
-        ready = load_model(path, user_cache(), n_threads, rules, tuple(policy or ()), progress)
+        ready = load_model(path, user_cache(), n_threads, rules, tuple(policy or ()), progress, n_pages=n_pages)
     for note in ready.notes:
         print(f"note: {note}", file=sys.stderr)
     try:

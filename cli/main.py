@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import bench, calibrate, circuits, diff, emit, fetch, generate, logits, planner, why
+from cli import bench, calibrate, chat, circuits, diff, emit, fetch, generate, logits, planner, serve, why
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -24,6 +24,7 @@ EXAMPLES = """Examples:
 \b
   met fetch smollm2
   met run smollm2 "What is the capital of France?"
+  met serve smollm2
   met circuit map smollm2
   met circuit show smollm2 --stage tir
 """
@@ -33,6 +34,8 @@ app = typer.Typer(
 )
 app.command("fetch", epilog=fetch.EXAMPLES)(fetch.fetch)
 app.command("run", epilog=generate.EXAMPLES)(generate.run)
+app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("logits", epilog=logits.EXAMPLES)(logits.logits)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
@@ -84,7 +87,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run logits bench calibrate emit circuit map show diff why prove lint devices".split()
+    names = "fetch run chat serve logits bench calibrate emit circuit map show diff why prove lint devices".split()
     names += [report.name for report in planner.REPORTS]
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")

@@ -5,7 +5,7 @@ import tomllib
 
 from tests.structure.tree import PACKAGES, ROOT, imports, python_files
 
-MODULES = {"cupy": "cupy-cuda13x"}
+MODULES = {"cupy": "cupy-cuda13x", "prometheus_client": "prometheus-client", "pydantic_core": "pydantic"}
 """Modules whose distribution has another name."""
 
 

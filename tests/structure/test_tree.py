@@ -98,7 +98,8 @@ def named_paths(text: str) -> Iterator[str]:
     """What a document names between backticks, or links to, that looks like a path of this project."""
     for name in re.findall(r"`([^`\s]+)`|\]\(([^)\s]+)\)", text):
         path = (name[0] or name[1]).partition("#")[0]
-        if "<" not in path and not path.startswith(("http", "-")) and re.search(r"/|\.(py|toml|md)$|^Makefile$", path):
+        elsewhere = path.startswith(("http", "-", "/")) or "<" in path  # a link, an option, a path of a server
+        if not elsewhere and re.search(r"/|\.(py|toml|md)$|^Makefile$", path):
             yield path
 
 

@@ -43,18 +43,22 @@ COVERED = (
     "circuit_exec/library.py",
     "circuit_exec/model.py",
     "circuit_exec/prove/",
+    "circuit_exec/server/",
     "circuit_exec/text/",
     "cli/circuits.py",
     "cli/diff.py",
+    "cli/engine_options.py",
+    "cli/environment.py",
     "cli/evidence.py",
     "cli/logits.py",
     "cli/main.py",
     "cli/planner.py",
     "cli/prove.py",
+    "cli/serve.py",
     "cli/tokens.py",
 )
 """Where this holds: how the paths begin."""
-RAISERS = ("Problem", "ValueError", "problem", "problem_at", "refuse", "refused")
+RAISERS = ("Problem", "Refusal", "ValueError", "problem", "problem_at", "refuse", "refused", "retry_later")
 """Functions that are given a message or a fix, with or without a first underscore."""
 NAMES = ("message", "fix")
 """Variables that hold one."""
