@@ -1,5 +1,7 @@
 """The application: routes behind the guard, and every error in one shape."""
 
+from typing import Any
+
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -19,7 +21,7 @@ from circuit_exec.server.validation import details_of, refusal_of
 
 ROUTERS = (chat.router, completions.router, embeddings.router, tokens.router, state.router, page.router)
 ERRORS: dict[int | str, dict[str, object]] = {
-    status: {"model": ErrorAnswer} for status in (400, 401, 403, 404, 408, 413, 415, 429, 503, 504)
+    status: {"model": ErrorAnswer} for status in (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504)
 }
 
 
@@ -43,7 +45,19 @@ def make_app(served: Served, metrics: Metrics) -> FastAPI:
     app.state.draining = False
     for router in ROUTERS:
         app.include_router(router, responses=ERRORS)
+    document = _without_422(app.openapi())
+    app.openapi = lambda: document  # type: ignore[method-assign]
     return app
+
+
+def _without_422(document: dict[str, Any]) -> dict[str, Any]:
+    """The description without the answer that FastAPI adds to every route: a body that does not fit is a 400 here."""
+    for methods in document["paths"].values():
+        for route in methods.values():
+            route["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)
+    return document
 
 
 def guarded(app: FastAPI, access: Access, log: Log, metrics: Metrics) -> ASGIApp:

@@ -29,6 +29,8 @@ def refusal(kind: type[Fields], body: object) -> Refusal:
         ({"temperature": "1"}, "temperature", "invalid_type", "`temperature`: input should be a valid number"),
         ({"temperature": 3}, "temperature", "invalid_value", "`temperature`: input should be less than or equal to 2"),
         ({"n": True}, "n", "invalid_type", "`n`: input should be a valid integer"),
+        ({"top_p": 5e-324}, "top_p", "invalid_value", "`top_p`: input should be greater than or equal to 0.000001"),
+        ({"repetition_penalty": 5e-324}, "repetition_penalty", "invalid_value", "greater than or equal to 0.01"),
         ({"seed": 2**64}, "seed", "invalid_value", "`seed`: input should be less than"),
         (
             {"stop": 5},

@@ -77,7 +77,7 @@ class Sampled(Fields):
     model: str = Field(description="The served model; GET /v1/models lists it.")
     n: int | None = Field(default=None, ge=1, le=MOST_CHOICES, description="Choices; 1 where absent.")
     temperature: float | None = Field(default=None, ge=0, le=2, description="0 takes the likeliest token; absent is 1.")
-    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_p: float | None = Field(default=None, ge=1e-6, le=1)
     top_k: int | None = Field(default=None, ge=0, lt=2**31, description="0 is no limit.")
     min_p: float | None = Field(default=None, ge=0, le=1)
     seed: int | None = Field(
@@ -85,7 +85,7 @@ class Sampled(Fields):
     )
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    repetition_penalty: float | None = Field(default=None, gt=0, le=10)
+    repetition_penalty: float | None = Field(default=None, ge=0.01, le=10)
     logit_bias: dict[BiasedId, Bias] | None = None
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
     stream: bool | None = None
