@@ -132,11 +132,10 @@ class _ToLog(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """What uvicorn has to say."""
-        self._log.event("server", level=record.levelname.lower(), message=record.getMessage())
+        """One line."""
+        self._log.event("library", name=record.name, level=record.levelname.lower(), message=record.getMessage())
 
 
 def _log_to(log: Log) -> None:
-    logger = logging.getLogger("uvicorn.error")
-    logger.handlers = [_ToLog(log)]
-    logger.propagate = False
+    """What libraries have to say is in the log too, as JSON: nothing else may be on its stream."""
+    logging.getLogger().handlers = [_ToLog(log)]
