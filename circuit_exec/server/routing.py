@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request as HttpRequest
@@ -14,6 +14,8 @@ from circuit_exec.server.body import parse_body, read_body
 from circuit_exec.server.errors import Refusal
 from circuit_exec.server.served import Served
 
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+"""For the description of routes that answer as a stream where that is asked for."""
 Handler = Callable[[HttpRequest], Coroutine[object, object, Response]]
 
 

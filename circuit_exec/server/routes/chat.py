@@ -26,7 +26,7 @@ from circuit_exec.server.chat import Choice, Delta, Prepared, prepare
 from circuit_exec.server.choice_text import Placed
 from circuit_exec.server.fields.chat import ChatFields
 from circuit_exec.server.logprobs import chat_logprobs
-from circuit_exec.server.routing import BodyRoute, Head, new_head, note, note_refusal, served_of
+from circuit_exec.server.routing import STREAMED, BodyRoute, Head, new_head, note, note_refusal, served_of
 from circuit_exec.server.running import Running, failure_of, running, unless_gone
 from circuit_exec.server.served import Served
 from circuit_exec.server.stream import EventStream
@@ -36,7 +36,7 @@ from circuit_exec.server.usage import usage_of
 router = APIRouter(route_class=BodyRoute)
 
 
-@router.post("/v1/chat/completions", response_model=ChatAnswer)
+@router.post("/v1/chat/completions", response_model=ChatAnswer, responses=STREAMED)
 async def chat_completions(fields: ChatFields, http: HttpRequest) -> Response:
     """Answer a conversation; with `stream`, as server-sent events of chat.completion.chunk."""
     served = served_of(http)

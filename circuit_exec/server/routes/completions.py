@@ -13,7 +13,7 @@ from circuit_exec.engine.request import Usage as ChoiceUsage
 from circuit_exec.server.answers import Finish, TextAnswer, TextChoice, TextLogprobs
 from circuit_exec.server.completion import Choice, Prepared, joined, prepare
 from circuit_exec.server.fields.completion import CompletionFields
-from circuit_exec.server.routing import BodyRoute, Head, new_head, note, note_refusal, served_of
+from circuit_exec.server.routing import STREAMED, BodyRoute, Head, new_head, note, note_refusal, served_of
 from circuit_exec.server.running import Running, failure_of, running, unless_gone
 from circuit_exec.server.served import Served
 from circuit_exec.server.stream import EventStream
@@ -23,7 +23,7 @@ router = APIRouter(route_class=BodyRoute)
 Part = tuple[str, TextLogprobs | None]
 
 
-@router.post("/v1/completions", response_model=TextAnswer)
+@router.post("/v1/completions", response_model=TextAnswer, responses=STREAMED)
 async def completions(fields: CompletionFields, http: HttpRequest) -> Response:
     """Continue texts; with `stream`, as server-sent events. `echo` with `logprobs` scores the prompt's tokens too."""
     served = served_of(http)
