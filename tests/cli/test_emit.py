@@ -25,9 +25,8 @@ class Emitted:
 
     def run(self, *arguments: str) -> Ran:
         """Runs its program."""
-        ran = subprocess.run(
-            [self.folder / "model", *arguments], capture_output=True, text=True, timeout=60, check=False
-        )
+        command = [self.folder / "model", *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return Ran(code=ran.returncode, out=ran.stdout, err=ran.stderr)
 
 
@@ -242,8 +241,7 @@ def test_made_up_weights_are_the_same_on_any_threads(home: Home, emitted: Emitte
     # The model's tensors are bfloat16 by value and stored so, which a config.json cannot tell: other words are made up.
     stored = {emitted.run(*hashed, "--fill", "--threads", n).out for n in "112"}
     assert len(stored) == 1
-    answers = {bare.run("-n", "12", "--threads", n).out for n in "112"}
-    assert len(answers) == 1
+    assert len({bare.run("-n", "12", "--threads", n).out for n in "112"}) == 1
     ran = bare.run("--fill", "Hello")
     assert ran.err.startswith(f"error: {bare.folder / 'tokenizer.bin'}: there is no such file, so text cannot become")
     note = "note: the weights are made up, so the tokens mean nothing\n"

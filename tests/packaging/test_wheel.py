@@ -47,6 +47,7 @@ def test_the_wheel_holds_the_packages_and_the_data_but_no_tests(wheel: Path) -> 
         path.relative_to(ROOT).as_posix() for top in ("kernels", "recipes") for path in (ROOT / top).rglob("*.toml")
     }
     assert toml <= data
+    assert {f"circuit_exec/server/page/{name}" for name in ("index.html", "page.css", "page.js")} <= set(names)
     assert "met_circuit-0.1.0.dist-info/licenses/LICENSE" in names
 
 
