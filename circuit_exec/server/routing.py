@@ -14,7 +14,7 @@ from circuit_exec.server.body import parse_body, read_body
 from circuit_exec.server.errors import Refusal
 from circuit_exec.server.served import Served
 
-STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 """For the description of routes that answer as a stream where that is asked for."""
 Handler = Callable[[HttpRequest], Coroutine[object, object, Response]]
 

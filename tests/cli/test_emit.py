@@ -25,7 +25,7 @@ class Emitted:
 
     def run(self, *arguments: str) -> Ran:
         """Runs its program."""
-        command = [self.folder / "model", *arguments]
+        command: list[Path | str] = [self.folder / "model", *arguments]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return Ran(code=ran.returncode, out=ran.stdout, err=ran.stderr)
 
