@@ -144,4 +144,9 @@ class Sequence:
         last = int(self._ids[self.length - 1])
         stop = last if reason == "stop" and self.made and last in self.stop_ids else None
         usage = Usage(prompt=self.n_prompt, cached=self.cached, made=self.made)
-        self.say(Ended(choice=self.choice, reason=reason, usage=usage, stop_id=stop, problem=problem))
+        say, self._on_event = self._on_event, _nobody  # who asked often holds the ticket: no circle of references
+        say(Ended(choice=self.choice, reason=reason, usage=usage, stop_id=stop, problem=problem))
+
+
+def _nobody(event: Event) -> None:
+    raise AssertionError(f"{event} after the end")
