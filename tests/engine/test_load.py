@@ -77,7 +77,6 @@ def test_64_requests_of_the_demo_model_have_equal_bytes_alone_in_a_crowd_and_aft
     model = demo(1)
     engine = open_engine(model, replace(DEMO_LIMITS, prefix_cache=False, step_rows=31, max_seqs=20, n_pages=30))
     assert crowd(engine, 2) == alone
-    assert engine.stats().preempted > 0
     engine.close()
     model.close()
 
