@@ -139,7 +139,7 @@ def test_what_cannot_fit_is_refused_with_what_can() -> None:
     assert str(error.value) == (
         f"error: 16 x 131,072 positions need {bytes_of_it:,} bytes, h200 has 141,000,000,000\n"
         f" --> kernels/DEVICES.toml:{H200.line}\n"
-        "  = fix: ask for --sequences 7 or --context 57472"
+        "  = fix: ask for --sequences 7 or --context 57344"
     )
     with pytest.raises(PlanError) as error:
         planned(case("llama", **LLAMA_8B), asked=AskedFit(context=200_000))
