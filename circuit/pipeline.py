@@ -31,7 +31,7 @@ from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
 from circuit.plan.kernels import panel_of
-from circuit.plan.ranges import row_ranges
+from circuit.plan.ranges import alike, row_ranges
 from circuit.report.audit import Audit, audit, violations
 from circuit.report.fit import AskedFit, check_asked
 from circuit.report.planner import Planner, planner
@@ -113,10 +113,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     """The stages after `.tir`: groups, plan. `run` is what only the executor reads."""
     given = _given(library, goal)
     check_stored(tir, _kv_format(given.policy))
-    sets = tuple(
-        Grouped(mode=mode, rows=rows, groups=fuse(tir, given.rules, given.policy, mode, rows, goal.rules))
-        for mode, rows in given.parts
-    )
+    sets = _grouped(tir, given, goal.rules)
     used = {group.rule for each in sets for group in each.groups}
     current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware)
     yield "groups", (grouped := GroupedSet(tir=tir, sets=sets))
@@ -138,12 +135,6 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     yield "plan", PlanSet(plans=tuple(plan(tir, g.groups, r) for g, r in zip(sets, requests, strict=True)))
 
 
-def _kv_format(policy: Policy) -> str:
-    format = policy_value(policy, "kv")
-    assert format is not None, "a policy states every key"
-    return format
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
     """What the library has for a goal; `parts` are the mode and rows of each plan. `stated`: what the class requires
@@ -156,6 +147,25 @@ class _Given:
     proofs: tuple[Proof, ...]
     policy: Policy
     parts: tuple[tuple[str, tuple[int, int]], ...]
+
+
+def _grouped(tir: Tir, given: _Given, which: Which) -> tuple[Grouped, ...]:
+    """The groups of each plan. Parts of the rows that a model has the same kernels for are one plan."""
+    sets: list[Grouped] = []
+    for mode, rows in given.parts:
+        groups = fuse(tir, given.rules, given.policy, mode, rows, which)
+        last = sets[-1] if sets else None
+        if last and last.mode == mode and alike(given.families, mode, (last.rows, last.groups), (rows, groups)):
+            sets[-1] = replace(last, rows=(last.rows[0], rows[1]))
+        else:
+            sets.append(Grouped(mode=mode, rows=rows, groups=groups))
+    return tuple(sets)
+
+
+def _kv_format(policy: Policy) -> str:
+    format = policy_value(policy, "kv")
+    assert format is not None, "a policy states every key"
+    return format
 
 
 def _policy(library: Library, goal: Goal) -> Policy:
@@ -213,12 +223,12 @@ def explained(tir: Tir, library: Library, goal: Goal, node: str) -> tuple[Why, .
                 rules=given.rules,
                 families=given.families,
                 policy=given.policy,
-                mode=mode,
-                rows=rows,
+                mode=each.mode,
+                rows=each.rows,
                 which=goal.rules,
             ),
         )
-        for mode, rows in given.parts
+        for each in _grouped(tir, given, goal.rules)
     )
 
 

@@ -53,6 +53,11 @@ def value(point: Point, name: str) -> int:
     raise AssertionError(f"{point.family}.{point.id} ({point.file}:{point.line}) states no {name}")
 
 
+def states(point: Point, name: str) -> bool:
+    """Whether the point states a value of `name`."""
+    return any(key == name for key, _ in point.values)
+
+
 def load_families(library: Library, hardware: HardwareClass) -> tuple[Family, ...]:
     """The families of a class, sorted by id. A class's own family replaces an inherited one of the same id."""
     families: dict[str, Family] = {}

@@ -7,7 +7,7 @@ chunk), g.term and g.k where they are read.
 from circuit.formats import GROUP
 from circuit.load.families import Point, value
 from circuit.uop.node import UOp
-from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Upcast, range_names
+from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Tile, Upcast, range_names
 
 
 def group_lanes(lanes: int) -> Schedule:
@@ -27,6 +27,11 @@ def act_quant(point: Point) -> Schedule:
     return (*group_lanes(value(point, "lanes")), Reorder(ranges=("group", "row")), Thread(range="group"))
 
 
+def row_tiles(tile: int) -> Schedule:
+    """Rows in tiles whose places are written out, so that what belongs to a weight is made once for all of them."""
+    return (Tile(range="row", factor=tile, inner="row.tile"), Upcast(range="row.tile")) if tile > 1 else ()
+
+
 def panel_codes(point: Point, effects: tuple[UOp, ...], outputs: int, unit: int) -> Schedule:
     """Threads over panels of outputs, then rows in tiles, lanes over the outputs; a group's inputs are written out.
 
@@ -39,9 +44,7 @@ def panel_codes(point: Point, effects: tuple[UOp, ...], outputs: int, unit: int)
         Reorder(ranges=("out", "row", "out.lane")),
         Thread(range="out"),
     ]
-    if tile > 1:
-        steps += [Split(range="row", factor=tile, inner="row.tile"), Upcast(range="row.tile")]
-    steps += [Upcast(range="out.lane")]
+    steps += [*row_tiles(tile), Upcast(range="out.lane")]
     if unit > GROUP:
         steps += [Split(range="g", factor=unit // GROUP, inner="g.unit"), Upcast(range="g.unit")]
     if "g.term" in names:

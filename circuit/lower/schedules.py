@@ -5,8 +5,8 @@ definitions: row, then out (one axis), h and d (two), h, half and i (three); k i
 start with p_.
 """
 
-from circuit.load.families import Point, value
-from circuit.lower.code_schedules import act_quant, group_lanes, panel_codes
+from circuit.load.families import Point, states, value
+from circuit.lower.code_schedules import act_quant, group_lanes, panel_codes, row_tiles
 from circuit.uop.node import Op, UOp, range_size, toposort
 from circuit.uop.schedule import (
     Block,
@@ -84,16 +84,16 @@ def _size(effects: tuple[UOp, ...], name: str) -> int:
 
 
 def _panel_linear(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
-    """Threads over panels of outputs, lanes over the outputs; each weight for one row, or for tiles of rows."""
-    lanes, tiled = min(value(point, "lanes"), _size(effects, "out")), value(point, "row_tile") > 1
+    """Threads over panels of outputs, lanes over the outputs; a weight serves a tile of rows."""
+    lanes, staged = min(value(point, "lanes"), _size(effects, "out")), states(point, "row_block")
     names = range_names(effects)
     return (
-        *_made_input(names, "column.row" if tiled else "column"),
+        *_made_input(names, "column.row" if staged else "column"),
         *_lanes(names, ("d_own",), 8),
         Split(range="out", factor=lanes, inner="out.lane"),
         Reorder(ranges=("out", "row", "out.lane")),
         Thread(range="out"),
-        *(_tiled(point, effects, unit) if tiled else _streamed(point, unit)),
+        *(_staged(point, effects, unit) if staged else _streamed(point, unit)),
     )
 
 
@@ -106,11 +106,15 @@ def _made_input(names: tuple[str, ...], shared: str) -> Schedule:
 
 
 def _streamed(point: Point, unit: int) -> Schedule:
-    """Weights decoded where they are read, k in blocks, unrolled."""
-    return (Upcast(range="out.lane"), *_decoded("k", value(point, "unroll"), unit))
+    """Weights decoded where they are read, for all rows of a tile, k in blocks, unrolled."""
+    return (
+        *row_tiles(value(point, "row_tile")),
+        Upcast(range="out.lane"),
+        *_decoded("k", value(point, "unroll"), unit),
+    )
 
 
-def _tiled(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
+def _staged(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
     """A block of rows takes one chunk of k after the other: its weights are decoded once, all tiles of rows read them.
 
     A panel's chunk stays in the first-level cache, the totals of the block in the second.

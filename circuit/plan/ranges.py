@@ -3,6 +3,8 @@
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family
 from circuit.load.rules import Rule
+from circuit.lower.ir import Group
+from circuit.plan.kernels import point_of
 
 MOST_ROWS = 65536
 
@@ -19,3 +21,16 @@ def row_ranges(
     stated += [point.rows for family in families for point in family.points if mode in point.modes]
     starts = sorted({lo} | {edge for a, b in stated for edge in (a, b + 1) if lo < edge <= hi})
     return tuple(zip(starts, [*(start - 1 for start in starts[1:]), hi], strict=True))
+
+
+def alike(
+    families: tuple[Family, ...],
+    mode: str,
+    one: tuple[tuple[int, int], tuple[Group, ...]],
+    other: tuple[tuple[int, int], tuple[Group, ...]],
+) -> bool:
+    """Whether two parts, each with its groups, are one: at the edge between them only what they do not use differs."""
+    (rows, groups), (more, others) = one, other
+    return groups == others and all(
+        point_of(families, group, mode, rows) == point_of(families, group, mode, more) for group in groups
+    )

@@ -40,7 +40,7 @@ def test_the_map_as_json_holds_every_key(folder: Path) -> None:
     [
         ("bir", ["dim heads 4", "step l1.mlp.down"]),
         ("tir", ["linear", "l1.mlp.down"]),
-        ("groups", ["decode, rows 1-2", "rms_norm+linear_gate_up"]),
+        ("groups", ["decode, rows 1-1", "rms_norm+linear_gate_up"]),
         ("plan", ["digest ", "part bytes", "certificate"]),
         ("source", ["static void met_plan_0", "static void met_plan_1"]),
     ],
@@ -115,7 +115,9 @@ def test_a_reader_that_stops_early_ends_it_quietly(folder: Path) -> None:
 def test_why_tells_the_rule_of_a_node_for_every_plan(folder: Path) -> None:
     ran = met("circuit", "why", "config.json", "l1.attn.rope_q", home=folder)
     assert ran.code == 0, ran.err
-    assert ran.out.startswith("l1.attn.rope_q (rope) in decode, rows 1-2; decode, rows 3-64; prefill, rows 1-512\n")
+    assert ran.out.startswith(
+        "l1.attn.rope_q (rope) in decode, rows 1-1; decode, rows 2-2; decode, rows 3-4; decode, rows 5-64; prefill, rows 1-512\n"
+    )
     ran = met("circuit", "why", "config.json", "l1.attn.o", "--mode", "decode", "--rows", "3-4", "--json", home=folder)
     assert [(plan["mode"], plan["rows"]) for plan in json.loads(ran.out)["plans"]] == [("decode", [3, 4])]
 

@@ -15,7 +15,7 @@ from tests.lower.library import class_rules, own_library
 
 LIBRARY = own_library()
 TIR = dense(Sizes(layers=2))
-DECODE = (("decode", (1, 2)),)
+DECODE = (("decode", (1, 1)),)
 RULE = "rms_norm+linear_gate_up"
 NAME = f"fuse.{RULE}"
 RELATIONS = [rule.id for rule in class_rules(LIBRARY) if rule.numerics == "bit_identical"]

@@ -115,6 +115,7 @@ def kv_write() -> Case:
 
 DECODE = point("panel_linear", lanes=48, row_tile=1, unroll=8)
 PREFILL = point("panel_linear", lanes=24, row_tile=4, row_block=512, unroll=8)
+TILE = point("panel_linear", lanes=16, row_tile=4, unroll=8)
 BLOCKS = point("panel_linear", lanes=24, row_tile=4, row_block=5, unroll=8)
 
 
@@ -142,6 +143,7 @@ def cases() -> dict[str, tuple[Case, Point]]:
         "rms_norm_heads": (norm(64, 4), point("row_norm", lanes=8)),
         "linear_decode": (linear(100, 600, bias=False), DECODE),
         "linear_prefill": (linear(100, 600, bias=True), PREFILL),
+        "linear_tile": (linear(100, 600, bias=True), TILE),
         "linear_blocks": (linear(100, 600, bias=True), BLOCKS),
         "linear_odd": (linear(49, 23, bias=False), PREFILL),
         "rope_neox": (rope("neox", 16), point("rope", lanes=8)),

@@ -8,7 +8,9 @@ import pytest
 
 from circuit.errors import PlanError
 from circuit.load.inputs import CheckpointTexts
+from circuit.load.policy import load_policy, with_choices
 from circuit.pipeline import Compiled, Goal, PlanSet, compiled, lowered, stages
+from circuit.tir.activations import with_activations
 from circuit.tir.states import stored_as
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.texts import checkpoint_texts
@@ -58,10 +60,21 @@ def test_planning_can_start_at_the_typed_circuit() -> None:
 
 def test_without_rows_the_plans_cover_those_of_the_class_in_both_modes(llama: Compiled) -> None:
     assert [(plan.mode, plan.rows) for plan in llama.plans] == [
-        ("decode", (1, 2)),
-        ("decode", (3, 64)),
+        ("decode", (1, 1)),
+        ("decode", (2, 2)),
+        ("decode", (3, 4)),
+        ("decode", (5, 64)),
         ("prefill", (1, 512)),
     ]
+
+
+def test_rows_that_a_model_has_the_same_kernels_for_are_one_plan() -> None:
+    goal = Goal(hardware_class="cpu", choices=("activations=int8/g32",), steps=(("decode", None),), scheduled=False)
+    tir = dense(Sizes(layers=1, dim=256, ff=256, weight_format="q4_1"))
+    codes = with_activations(tir, with_choices(load_policy(LIBRARY), goal.choices))
+    results = dict(lowered(codes, LIBRARY, goal, ()))
+    assert isinstance(results["plan"], PlanSet)
+    assert [plan.rows for plan in results["plan"].plans] == [(1, 1), (2, 2), (3, 64)]  # no kernel is another for 5 rows
 
 
 @pytest.mark.parametrize("rows", [(1, 1), (1, 5), (3, 7), (2, 63)])
@@ -74,8 +87,8 @@ def test_any_range_of_rows_is_planned(rows: tuple[int, int]) -> None:
 
 def test_all_plans_of_a_set_read_the_same_weights_and_keep_the_same_states(llama: Compiled) -> None:
     first = llama.plans[0]
-    assert [plan.weights for plan in llama.plans] == [first.weights] * 3
-    assert [plan.states for plan in llama.plans] == [first.states] * 3
+    assert [plan.weights for plan in llama.plans] == [first.weights] * 5
+    assert [plan.states for plan in llama.plans] == [first.states] * 5
     assert {weight.format for weight in first.weights} == {"bf16"}
 
 
@@ -120,7 +133,7 @@ def test_a_model_of_126_layers_has_as_many_kernels_as_one_of_two() -> None:
 )
 def test_more_local_storage_than_a_thread_has_room_for_is_refused(sizes: Sizes, message: str, fix: str) -> None:
     with pytest.raises(PlanError) as error:
-        list(lowered(dense(sizes), LIBRARY, Goal(hardware_class="cpu", steps=(("decode", (1, 2)),)), ()))
+        list(lowered(dense(sizes), LIBRARY, Goal(hardware_class="cpu", steps=(("decode", (2, 2)),)), ()))
     assert str(error.value) == f"error: {message}\n  = fix: {fix}"
 
 

@@ -179,7 +179,7 @@ def test_a_launch_with_numerics_of_its_own_takes_the_certificate_away_and_change
 def test_rows_are_split_where_a_rule_or_a_point_begins_or_ends() -> None:
     rules = (replace(RULES[0], rows=(1, 4)), replace(RULES[1], rows=(3, 600)), replace(RULES[2], modes=("prefill",)))
     assert row_ranges(rules, (), "decode", (1, 8)) == ((1, 2), (3, 4), (5, 8))
-    assert row_ranges(RULES, FAMILIES, "decode", (1, 64)) == ((1, 2), (3, 64))
+    assert row_ranges(RULES, FAMILIES, "decode", (1, 64)) == ((1, 1), (2, 2), (3, 4), (5, 64))
 
 
 @pytest.mark.parametrize("rows", [(0, 4), (5, 4), (1, 70000)])
