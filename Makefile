@@ -9,7 +9,7 @@ TOKENS ?= 256
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-slow bench clean
+.PHONY: run test test-slow bench bench-serve clean
 
 run: .venv/ready-to-run
 	$(BIN)/met fetch smollm2
@@ -32,6 +32,12 @@ bench: .venv/ready-to-run .venv-bench/ready
 	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.models
 	$(BIN)/python -m bench.run $(BENCH)
+
+# met's server beside llama.cpp's own under load; SERVE holds further words of `python -m bench.serve`.
+bench-serve: .venv/ready-to-run .venv-bench/ready
+	$(BIN)/met fetch smollm2
+	$(BIN)/python -m bench.peers --server
+	$(BIN)/python -m bench.serve $(SERVE)
 
 clean:
 	rm -rf .venv .venv-bench build dist

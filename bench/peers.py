@@ -1,5 +1,7 @@
 """Builds llama.cpp, once for each instruction set, with its own tools, its library and `bench/llama_worker.c`.
 
+`python -m bench.peers --server` builds its HTTP server, for the load comparison.
+
 The source is the one that the sdist of llama-cpp-python brings along; cmake and ninja come from the peers' own
 environment, `.venv-bench`. What is built and up to date is left alone: a build folder ends with a file of its settings.
 """
@@ -18,13 +20,15 @@ SDIST = f"llama_cpp_python-{RELEASE}"
 SOURCE = BUILD / SDIST / "vendor" / "llama.cpp"
 WORKER = "llama_worker"
 TOOLS = ("llama-bench", "llama-batched-bench", "llama-quantize")
+SERVER = "llama-server"
+"""Its HTTP server, which the load comparison alone needs and which takes longest to compile."""
 COMMON = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DBUILD_SHARED_LIBS=OFF",
     "-DGGML_OPENMP=ON",
     "-DLLAMA_BUILD_TESTS=OFF",
     "-DLLAMA_BUILD_EXAMPLES=OFF",
-    "-DLLAMA_BUILD_SERVER=OFF",
+    "-DLLAMA_BUILD_SERVER=ON",
     "-DLLAMA_BUILD_UI=OFF",
     "-DLLAMA_USE_PREBUILT_UI=OFF",
     "-DLLAMA_OPENSSL=OFF",
@@ -62,6 +66,19 @@ def build_peers() -> None:
         replaced(stamp, settings)
 
 
+def build_server() -> None:
+    """Builds the server for this processor, if it is missing."""
+    isa = "native"
+    settings = json.dumps({"source": SDIST, "options": [*COMMON, *OWN[isa]]}, indent=1) + "\n"
+    stamp = built(isa) / "server.json"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == settings:
+        return
+    _fetch()
+    print(f"building {SERVER} of {SDIST} for {isa}", flush=True)
+    _make(isa, (SERVER,))
+    replaced(stamp, settings)
+
+
 def _settings(isa: str) -> str:
     worker = (BENCH / f"{WORKER}.c").read_text(encoding="utf-8")
     return json.dumps({"source": SDIST, "options": [*COMMON, *OWN[isa]], "worker": worker}, indent=1) + "\n"
@@ -80,12 +97,17 @@ def _fetch() -> None:
     unpacked.rmdir()
 
 
-def _build(isa: str) -> None:
+def _make(isa: str, targets: tuple[str, ...]) -> None:
     tools = PEER_PYTHON.parent
     cmake, folder = str(tools / "cmake"), built(isa)
     ninja = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
     _run(cmake, "-S", str(SOURCE), "-B", str(folder), "-G", "Ninja", ninja, *COMMON, *OWN[isa])
-    _run(cmake, "--build", str(folder), "--parallel", str(os.cpu_count() or 1), "--target", *TOOLS)
+    _run(cmake, "--build", str(folder), "--parallel", str(os.cpu_count() or 1), "--target", *targets)
+
+
+def _build(isa: str) -> None:
+    _make(isa, TOOLS)
+    folder = built(isa)
     compiled = folder / f"{WORKER}.o"
     includes = (f"-I{SOURCE / 'include'}", f"-I{SOURCE / 'ggml' / 'include'}")
     _run("cc", "-O2", "-Wall", "-Wextra", *includes, "-c", str(BENCH / f"{WORKER}.c"), "-o", str(compiled))
@@ -104,4 +126,4 @@ def _run(*command: str) -> None:
 
 
 if __name__ == "__main__":
-    build_peers()
+    build_server() if sys.argv[1:] == ["--server"] else build_peers()
