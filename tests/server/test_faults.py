@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from starlette.requests import Request as HttpRequest
@@ -18,7 +19,7 @@ from circuit_exec.server.keys import is_loopback
 from circuit_exec.server.log import Log
 from circuit_exec.server.metrics import Metrics
 from circuit_exec.server.running import failure_of, unless_gone
-from cli.engine_options import Asked, pages_of
+from cli.engine_options import Asked, pages_of, step_rows_of
 from tests.server.layouts import layout
 
 SCOPE: Scope = {
@@ -143,6 +144,13 @@ def test_work_that_fails_says_so_at_once() -> None:
 
 
 ASKED = Asked(max_seqs=4, context=None, kv_pages=None, step_rows=None, max_queue=8, prefix_cache=True)
+
+
+@pytest.mark.parametrize(
+    ("max_seqs", "step_rows", "expected"), [(1, None, 64), (32, None, 64), (33, None, 65), (8, 40, 40)]
+)
+def test_a_step_has_room_for_every_choice_and_for_prompts(max_seqs: int, step_rows: int | None, expected: int) -> None:
+    assert step_rows_of(replace(ASKED, max_seqs=max_seqs, step_rows=step_rows)) == expected
 
 
 @pytest.mark.parametrize(("free", "pages"), [(None, 64), (10**9, 64), (2 * 40 * 4096, 40)])
