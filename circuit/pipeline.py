@@ -17,6 +17,7 @@ from circuit.load.hardware import HardwareClass, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.instructions import load_instructions
 from circuit.load.ledger import Ledger
+from circuit.load.owners import Owned, load_owners, parted
 from circuit.load.policy import Policy, load_policy, policy_value, with_choices
 from circuit.load.proofs import Proof, load_proofs, proving_class
 from circuit.load.rules import Rule, load_rules
@@ -119,12 +120,13 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     yield "groups", (grouped := GroupedSet(tir=tir, sets=sets))
     if given.stated is not None and (broken := violations(audit_of_groups(grouped, library, goal))):
         raise PolicyError(broken)
+    policy, compilers = parted(given.policy, given.owned)
     requests = (
         Request(
             hardware=given.hardware,
             families=given.families,
-            policy=given.policy,
-            settings=changed(given.rules),
+            policy=policy,
+            settings=(*compilers, *changed(given.rules)),
             mode=each.mode,
             rows=each.rows,
             run=run,
@@ -146,6 +148,7 @@ class _Given:
     rules: tuple[Rule, ...]
     proofs: tuple[Proof, ...]
     policy: Policy
+    owned: tuple[Owned, ...]
     parts: tuple[tuple[str, tuple[int, int]], ...]
 
 
@@ -195,6 +198,7 @@ def _given(library: Library, goal: Goal) -> _Given:
         rules=rules,
         proofs=proofs,
         policy=_policy(library, goal),
+        owned=load_owners(library),
         parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(used, families, mode, rows)),
     )
 

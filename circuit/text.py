@@ -1,5 +1,6 @@
 """Named texts, and how the stages write numbers and names so that they read back to the bit."""
 
+import difflib
 import re
 import struct
 from collections.abc import Iterable
@@ -68,6 +69,12 @@ def unquoted(literal: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """`a, b, c`, or `none`."""
     return ", ".join(names) or "none"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that a misspelt one most likely stands for; None where none is alike."""
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
+    return found[0] if found else None
 
 
 def check(problems: Iterable[Problem]) -> None:

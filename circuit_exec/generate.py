@@ -114,8 +114,12 @@ def _draw(program: Program, pages: Pages, mode: str, tokens: Sequence[int], firs
 
 
 def check_fits(program: Program, n_prompt: int, n: int) -> None:
-    """Refuses a prompt that leaves no room for `n` more tokens in the context."""
-    context = program.layout.context
+    """Refuses a prompt that leaves no room for `n` more tokens in the model's context."""
+    check_room(program.layout.context, n_prompt, n)
+
+
+def check_room(context: int, n_prompt: int, n: int) -> None:
+    """The same for a context that is stated, as a recipe does."""
     if n_prompt > context:
         raise RunError(
             Problem(

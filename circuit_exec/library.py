@@ -9,12 +9,14 @@ SUFFIXES = (".c", ".h", ".toml")
 
 
 def library() -> Library:
-    """Every text of kernels/ and recipes/, sorted by path; paths start with the folder's name."""
+    """Every text of kernels/, and the default policy, sorted by path; paths start with the folder's name.
+
+    Recipes of models are not among them: no plan depends on them.
+    """
     root = library_root()
     paths = sorted(
         path.relative_to(root).as_posix()
-        for folder in ("kernels", "recipes")
-        for path in (root / folder).rglob("*")
+        for path in (*(root / "kernels").rglob("*"), root / "recipes" / "default.toml")
         if path.suffix in SUFFIXES
     )
     return Library(files=tuple(Source(path=path, text=(root / path).read_text(encoding="utf-8")) for path in paths))

@@ -3,16 +3,18 @@
 import sys
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.models import ModelArgument
-from cli.options import ChunkOption, PolicyOption, RulesOption, ThreadsOption
+from circuit.errors import PlanError, Problem
+from cli.options import ChunkOption, PolicyOption, RecipeOption, RulesOption, ThreadsOption
 
 if TYPE_CHECKING:
     from circuit_exec.generate import Answer
     from circuit_exec.text.tokenizer import Tokenizer
+    from cli.recipe_given import Given
 
 MOST = 256
 EXAMPLES = """Examples:
@@ -21,12 +23,16 @@ EXAMPLES = """Examples:
   met run smollm2 "What is the capital of France?"
   met run smollm2 "Once upon a time" --no-chat -n 64
   met run ./my-model "Name a colour." --temperature 0.8 --top-p 0.9 --seed 7
+  met run --recipe recipe.toml "Name a colour."
 """
 
 
 def run(
-    model: ModelArgument,
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What to say to the model.")],
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="As in every command; left out with --recipe, which states it."),
+    ] = None,
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="What to say to the model.")] = None,
     n: Annotated[
         int | None,
         typer.Option("-n", metavar="N", show_default=f"{MOST}, or what fits", help="The most tokens to make."),
@@ -43,15 +49,19 @@ def run(
     rules: RulesOption = "all",
     chunk: ChunkOption = None,
     policy: PolicyOption = None,
+    recipe: RecipeOption = None,
 ) -> None:
     """Answer a prompt. The text goes to stdout as it is made, the figures to stderr."""
     started = time.perf_counter()
-    from circuit_exec.generate import Sampling, generate
+    from circuit_exec.generate import Sampling, check_room, generate
     from circuit_exec.text.load import all_stop_ids, load_tokenizer
     from circuit_exec.text.stream import continue_text, start_text
     from cli.loading import loaded
+    from cli.recipe_given import check_bytes
 
-    with loaded(model, threads, rules, policy) as ready:
+    given, prompt = _given(recipe, model, prompt, threads, policy)
+    with loaded(given.path, given.threads, rules, list(given.policy), given.hardware_class, given.context) as ready:
+        check_bytes(given, ready.planned.bytes_digest)
         tokenizer = load_tokenizer(ready.checkpoint)
         ids = _plain_ids(tokenizer, prompt) if no_chat else _chat_ids(tokenizer, prompt, date)
         text = continue_text(tokenizer) if no_chat else start_text(tokenizer)
@@ -61,12 +71,15 @@ def run(
             first.append(time.perf_counter() - started)
             print(text.feed(token), end="", flush=True)
 
-        room = ready.program.layout.context - len(ids) + 1
+        context = given.context or ready.program.layout.context
+        room = context - len(ids) + 1
+        wanted = min(MOST, max(room, 1)) if n is None else n
+        check_room(context, len(ids), wanted)
         answer = generate(
             ready.program,
             ready.pages,
             ids,
-            min(MOST, max(room, 1)) if n is None else n,
+            wanted,
             Sampling(temperature=temperature, top_p=top_p, seed=seed),
             ready.program.max_rows("prefill") if chunk is None else chunk,
             all_stop_ids(ready.checkpoint, tokenizer),
@@ -74,6 +87,25 @@ def run(
         )
         print(text.finish())
         print(_figures(len(ids), answer, first, ready.program.n_threads), file=sys.stderr)
+
+
+def _given(
+    recipe: Path | None, model: str | None, prompt: str | None, threads: int | None, policy: list[str] | None
+) -> "tuple[Given, str]":
+    """What runs, and the prompt: with a recipe the one word is the prompt, without one MODEL comes first."""
+    from cli.recipe_given import given_by_recipe, given_plainly
+
+    words = [word for word in (model, prompt) if word is not None]
+    names = ["PROMPT"] if recipe is not None else ["MODEL", "PROMPT"]
+    if len(words) < len(names):
+        missing = names[len(words)]
+        raise PlanError(Problem(message=f"missing argument '{missing}'", fix="see `met run --help`"))
+    if recipe is None:
+        return given_plainly(words[0], threads, policy or []), words[1]
+    if len(words) > 1:
+        message = f"the recipe {recipe} states the checkpoint, and MODEL is given too: {words[0]}"
+        raise PlanError(Problem(message=message, fix="leave out MODEL or --recipe"))
+    return given_by_recipe(recipe, threads, policy or []), words[0]
 
 
 def _plain_ids(tokenizer: "Tokenizer", prompt: str) -> list[int]:

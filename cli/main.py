@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import bench, calibrate, chat, circuits, diff, emit, fetch, generate, logits, planner, serve, why
+from cli import bench, calibrate, chat, circuits, diff, emit, fetch, generate, logits, planner, recipe, serve, why
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -46,6 +46,7 @@ circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices
 for report in planner.REPORTS:
     circuits.app.command(report.name, epilog=report.examples)(planner.command_of(report))
 app.add_typer(circuits.app, name="circuit")
+app.add_typer(recipe.app, name="recipe")
 
 
 def main() -> None:
@@ -89,6 +90,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
         return message
     names = "fetch run chat serve logits bench calibrate emit circuit map show diff why prove lint devices".split()
     names += [report.name for report in planner.REPORTS]
+    names += "recipe write check verify".split()
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])

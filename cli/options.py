@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -18,5 +19,8 @@ ThreadsOption = Annotated[
 ChunkOption = Annotated[
     int | None,
     typer.Option("--chunk", metavar="N", show_default="the most", help="Prompt rows in one step; no byte changes."),
+]
+RecipeOption = Annotated[
+    Path | None, typer.Option("--recipe", metavar="FILE", help="Take checkpoint, policy and resources from a recipe.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

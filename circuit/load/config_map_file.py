@@ -108,6 +108,17 @@ def model_types(library: Library, reads: Literal["config.json", "gguf"]) -> dict
     return dict(sorted(found.items()))
 
 
+def architecture_keys(library: Library) -> dict[str, str]:
+    """Every name that a config map gives to something of an architecture, with the file: config keys and facts."""
+    found: dict[str, str] = {}
+    for source in sorted((*_files(library, "config.json"), *_files(library, "gguf")), key=lambda s: s.path):
+        shape = validated(read_toml(source), _File)
+        names = [*shape.keys, *(name for table in shape.objects.values() for name in table), *shape.dims, *shape.params]
+        for name in names:
+            found.setdefault(name.replace("{arch}.", ""), source.path)
+    return found
+
+
 def load_config_map(document: Document, model_type: str) -> ConfigMap:
     """The map of `model_type`, with its variant; a LoadError with all that is wrong in the file."""
     shape = validated(document, _File)

@@ -15,30 +15,65 @@ from circuit.text import listed, problem_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A policy key. `implemented` are the values that kernels exist for; `planned` are known, and refused by name."""
+    """A key of the policy. `implemented` are values that kernels exist for; `planned` are known, and refused by name.
+
+    `effects`: what each implemented value does to the output. `read_by`: what the key steers before the rules, None
+    where it only chooses rules; whether it is the policy's or the compiler's follows from those (`load.owners`).
+    """
 
     name: str
     why: str
+    read_by: str | None
     implemented: tuple[str, ...]
+    effects: tuple[str, ...]
     planned: tuple[str, ...]
 
+
+_STORED = {
+    "f32": "kept as they were computed",
+    "f16": "each value rounded once to f16, which holds up to 65504",
+    "bf16": "each value rounded once to bf16, 8 bits of precision",
+    "int8": "8-bit codes with one scale for each position, head and side",
+}
 
 KEYS: tuple[Key, ...] = (
     Key(
         name="activations",
         why="what a projection reads: the f32 row, or codes and scales of it",
+        read_by="the rewrite of the typed circuit that puts act_quant on edges",
         implemented=("f32", "int8/g32"),
+        effects=(
+            "every projection reads the row as it was computed",
+            "a row that meets 4- to 8-bit weights becomes 8-bit codes with a scale for each 32: other numerics",
+        ),
         planned=(),
     ),
-    Key(name="kv", why="the storage format of keys and values", implemented=STATE_FORMATS, planned=()),
+    Key(
+        name="kv",
+        why="the storage format of keys and values",
+        read_by="the formats of states",
+        implemented=STATE_FORMATS,
+        effects=tuple(_STORED[format] for format in STATE_FORMATS),
+        planned=(),
+    ),
     Key(
         name="parity",
         why="where bytes are equal: on every machine, on one class, on one build",
+        read_by="the certificate and the meaning of the digest bytes",
         implemented=("portable",),
+        effects=("the same bytes on every machine, thread count and vector width",),
         planned=("class", "free"),
     ),
+    Key(
+        name="speculation",
+        why="whether tokens are guessed ahead and verified",
+        read_by="the steps of a sequence",
+        implemented=("none",),
+        effects=("each step gives one token of a sequence",),
+        planned=(),
+    ),
 )
-"""Every key, sorted by name. All of them change bytes."""
+"""Every key, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +93,7 @@ def load_policy(library: Library) -> Policy:
     sources = files_under(library, "recipes", "default.toml")
     assert len(sources) == 1, "the library has one recipes/default.toml"
     document = read_toml(sources[0])
-    stated = validated(document, _RecipeFile).policy
+    stated = validated(document, _DefaultFile).policy
     problems = [p for name, value in stated.items() for p in _wrong_in_file(document, name, value)]
     for key in KEYS:
         if key.name not in stated:
@@ -82,24 +117,25 @@ def with_choices(policy: Policy, choices: Iterable[str]) -> Policy:
         if name in asked:
             problems.append(Problem(message=f"policy `{name}` is given twice", fix="give it once"))
         asked.add(name)
-        problems += [Problem(message=message, fix=fix) for message, fix in _wrong(name, value)]
+        problems += [Problem(message=message, fix=fix) for message, fix in wrong_choice(name, value)]
         changed[name] = value
     if problems:
         raise PlanError(problems)
     return Policy(entries=tuple((key.name, changed[key.name]) for key in KEYS))
 
 
-class _RecipeFile(FileShape):
+class _DefaultFile(FileShape):
     schema_: Schema
     policy: dict[str, str]
 
 
 def _wrong_in_file(document: Document, name: str, value: str) -> list[Problem]:
     line = line_of(document, ("policy", name))
-    return [problem_at(document.source, line, message, fix) for message, fix in _wrong(name, value)]
+    return [problem_at(document.source, line, message, fix) for message, fix in wrong_choice(name, value)]
 
 
-def _wrong(name: str, value: str) -> list[tuple[str, str]]:
+def wrong_choice(name: str, value: str) -> list[tuple[str, str]]:
+    """What is wrong with a value for a key, as (message, fix); nothing where it can be kept."""
     key = next((key for key in KEYS if key.name == name), None)
     if key is None:
         return [(f"unknown policy key `{name}`", f"the keys are: {_names()}")]

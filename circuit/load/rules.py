@@ -89,6 +89,30 @@ def load_rules(library: Library, hardware: HardwareClass, families: tuple[Family
     return tuple(sorted(rules.values(), key=lambda rule: (-rule.priority, rule.id)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A policy key in the `when` of a rule of some class, and what that rule says of the bytes."""
+
+    key: str
+    rule: str
+    numerics: Literal["bit_identical", "reference", "differs"]
+    file: str
+    line: int | None
+
+
+def load_gates(library: Library) -> tuple[Gate, ...]:
+    """Every `when` of every class, by file and place: whose a key is must not depend on the class of a plan."""
+    found: list[Gate] = []
+    for source in (s for s in library.files if s.path.replace("\\", "/").endswith(f"/common/{FILE}")):
+        document = read_toml(source)
+        for place, rule in enumerate(validated(document, _RulesFile).rule):
+            line = line_of(document, ("rule", place, "when"))
+            found += [
+                Gate(key=key, rule=rule.id, numerics=rule.numerics, file=source.path, line=line) for key in rule.when
+            ]
+    return tuple(found)
+
+
 _Any = Literal["any"]
 
 

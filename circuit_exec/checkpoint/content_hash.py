@@ -18,7 +18,7 @@ def content_hash(checkpoint: Checkpoint, cache: Cache, read: Callable[[int], Non
 
     A file's hash is remembered under its path, size, times and inode. `read` is told of the bytes of each piece.
     """
-    hashes = [_file_hash(Path(path), file, cache, read) for path, file in checkpoint.files.items()]
+    hashes = [file_hash(Path(path), file, cache, read) for path, file in checkpoint.files.items()]
     assert hashes, "a checkpoint without weight files has no content hash"
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode("ascii")).hexdigest()
 
@@ -32,7 +32,8 @@ def unhashed_bytes(checkpoint: Checkpoint, cache: Cache) -> int:
     )
 
 
-def _file_hash(path: Path, file: MappedFile, cache: Cache, read: Callable[[int], None]) -> str:
+def file_hash(path: Path, file: MappedFile, cache: Cache, read: Callable[[int], None]) -> str:
+    """The SHA-256 of one weight file, remembered as above."""
     known = recall(cache, KIND, path, file.identity)
     if known is not None:
         return known

@@ -87,7 +87,11 @@ def test_reference_rules_change_the_plan_but_not_the_part_bytes(folder: Path) ->
         (["--stage", "tir", "--json"], "--json is for the plan, not for --stage tir", "leave out --json or --stage"),
         (["--stage", "bir", "--expand"], "--expand is for the plan, not for --stage bir", None),
         (["--json", "--expand"], "--json prints every launch already", "leave out --expand"),
-        (["--policy", "speed=high"], "unknown policy key `speed`", "the keys are: activations, kv, parity"),
+        (
+            ["--policy", "speed=high"],
+            "unknown policy key `speed`",
+            "the keys are: activations, kv, parity, speculation",
+        ),
         (["--stage", "none"], None, "see `met circuit show --help`"),
         (["--frob"], "no such option: --frob", "see `met circuit show --help`"),
     ],

@@ -152,7 +152,7 @@ def test_an_integer_edge_shows_integers() -> None:
             "the prompt has 1025 tokens, the context is 1024",
             "shorten the prompt to 1024 tokens or fewer",
         ),
-        (("--policy", "kv"), "policy `kv` is not KEY=VALUE", "the keys are: activations, kv, parity"),
+        (("--policy", "kv"), "policy `kv` is not KEY=VALUE", "the keys are: activations, kv, parity, speculation"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(home: Home, arguments: tuple[str, ...], message: str, fix: str) -> None:

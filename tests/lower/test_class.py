@@ -172,7 +172,10 @@ def _families(id: str, ops: str, point: str, rows: str = "rows = [1, 8], ") -> s
 
 
 def test_the_default_policy_states_every_key() -> None:
-    assert Policy(entries=(("activations", "f32"), ("kv", "f32"), ("parity", "portable"))) == DEFAULT
+    assert (
+        Policy(entries=(("activations", "f32"), ("kv", "f32"), ("parity", "portable"), ("speculation", "none")))
+        == DEFAULT
+    )
 
 
 def test_a_choice_that_says_what_holds_changes_nothing() -> None:
@@ -182,8 +185,8 @@ def test_a_choice_that_says_what_holds_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("choice", "message", "fix"),
     [
-        ("speed=high", "unknown policy key `speed`", "the keys are: activations, kv, parity"),
-        ("kv", "policy `kv` is not KEY=VALUE", "the keys are: activations, kv, parity"),
+        ("speed=high", "unknown policy key `speed`", "the keys are: activations, kv, parity, speculation"),
+        ("kv", "policy `kv` is not KEY=VALUE", "the keys are: activations, kv, parity, speculation"),
         ("kv=f64", "policy kv has no value `f64`", "use one of: f32, f16, bf16, int8"),
         ("activations=int8", "policy activations has no value `int8`", "use one of: f32, int8/g32"),
         ("parity=class", "policy parity = class is not implemented yet", "use parity=portable"),
@@ -207,6 +210,7 @@ def test_a_default_policy_that_leaves_a_key_out_or_adds_one_is_refused() -> None
         load_policy(with_files(LIBRARY, recipes__default=text))
     assert [(p.message, p.line) for p in error.value.problems] == [
         ("missing policy key `activations`", 2),
+        ("missing policy key `speculation`", 2),
         ("unknown policy key `speed`", 5),
     ]
 

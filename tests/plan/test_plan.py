@@ -151,7 +151,7 @@ def test_run_and_class_have_parts_of_their_own() -> None:
 
 
 def test_the_policy_is_in_policy_and_bytes() -> None:
-    asked = request(policy=Policy(entries=(*POLICY.entries[:-1], ("parity", "class"))))
+    asked = request(policy=Policy(entries=(*POLICY.entries[:-2], ("parity", "class"), POLICY.entries[-1])))
     check(PLAN, planned(LLAMA, asked=asked), {"policy", "bytes"})
 
 

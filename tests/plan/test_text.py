@@ -74,7 +74,7 @@ def test_the_head_has_the_policy_and_every_part_of_the_digest() -> None:
     lines = plan_text(PLAN).splitlines()
     assert lines[0] == "plan of dense_gqa on class cpu: decode, rows 3-8, context 1024"
     assert lines[1] == f"digest {PLAN.digest}"
-    assert lines[2] == "policy activations=f32 kv=f32 parity=portable"
+    assert lines[2] == "policy activations=f32 kv=f32 parity=portable speculation=none"
     names = "bytes class formats kernels parameters policy rules run step structure".split()
     assert [line.split()[1] for line in lines[3:13]] == names
 

@@ -21,6 +21,7 @@ COVERED = (
     "circuit/load/policy.py",
     "circuit/load/proofs.py",
     "circuit/load/quantization",
+    "circuit/load/recipe.py",
     "circuit/load/resolve.py",
     "circuit/load/rules.py",
     "circuit/load/settings.py",
@@ -43,6 +44,7 @@ COVERED = (
     "circuit_exec/library.py",
     "circuit_exec/model.py",
     "circuit_exec/prove/",
+    "circuit_exec/recipe_run.py",
     "circuit_exec/server/",
     "circuit_exec/text/",
     "cli/circuits.py",
@@ -54,6 +56,7 @@ COVERED = (
     "cli/main.py",
     "cli/planner.py",
     "cli/prove.py",
+    "cli/recipe",
     "cli/serve.py",
     "cli/tokens.py",
 )
