@@ -86,6 +86,7 @@ def verify(
     ] = None,
 ) -> None:
     """Compare the weights, the digests and the output of the recorded prompts with what the recipe records."""
+    from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
     from circuit_exec.host import class_to_run, this_host
     from circuit_exec.library import library
@@ -97,8 +98,9 @@ def verify(
         raise PlanError(Problem(message=message, fix="write it with `met recipe write`, which records", file=str(file)))
     checkpoint = _checkpoint(recipe)
     name = class_to_run(library(), this_host(), hardware_class).name
-    n_threads = threads or recipe.resources.threads or 1
-    print(f"{file} on class {name}, {n_threads} thread{'s' if n_threads > 1 else ''}")
+    n_threads = recipe.resources.threads if threads is None else threads
+    n_threads = available_threads() if n_threads is None else n_threads  # a recipe for a GPU states none
+    print(f"{file} on class {name}, {n_threads} thread{'s' if n_threads != 1 else ''}")
     for each in verified(recipe, checkpoint, user_cache(), name, lambda: _model(recipe, n_threads, name)):
         print(_line(each), flush=True)
         if each.differs:

@@ -30,8 +30,11 @@ def given_plainly(model: str, threads: int | None, policy: list[str]) -> Given:
 
 def given_by_recipe(file: Path, threads: int | None, policy: list[str]) -> Given:
     """What the recipe says, its checkpoint's hashes compared. Settings may be added: they change no byte."""
+    from circuit.load.hardware import against_host, load_hardware
     from circuit.load.recipe import choices, problem_of
     from circuit.load.settings import is_setting
+    from circuit_exec.host import this_host
+    from circuit_exec.library import library
     from cli.planner import device_of
     from cli.recipe import checked_checkpoint, opened
 
@@ -48,13 +51,19 @@ def given_by_recipe(file: Path, threads: int | None, policy: list[str]) -> Given
             message = f"--policy {choice} contradicts the recipe, which states {stated.get(name, 'no such key')}"
             fix = "leave out --policy, or change the recipe"
             problems.append(problem_of(recipe, ("policy", name), message, fix))
+    name = device_of(recipe.resources.hardware).hardware_class
+    host = this_host()
+    against = against_host(load_hardware(library(), name), host.machine, host.features)
+    if against is not None:
+        fix = "write a recipe for this machine, or see `met recipe verify`, which runs on another class"
+        problems.append(problem_of(recipe, ("resources", "hardware"), against, fix))
     if problems:
         raise PlanError(problems)
     return Given(
         path=checked_checkpoint(recipe).path,
         threads=recipe.resources.threads,
         policy=(*choices(recipe), *(choice for choice in policy if is_setting(choice))),
-        hardware_class=device_of(recipe.resources.hardware).hardware_class,
+        hardware_class=name,
         context=recipe.resources.context,
         sequences=recipe.resources.sequences,
         recipe=recipe,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from circuit_exec.host import this_host
 from tests.cli.conftest import Home
 from tests.cli.harness import Ran, refused
 from tests.models import tiny_config, write_config
@@ -269,6 +270,22 @@ def test_an_option_that_contradicts_the_recipe_is_refused(
 ) -> None:
     line = recipe.read_text(encoding="utf-8").splitlines().index(at) + 1
     refused(run(home, recipe, option), message=message, at=f"{recipe}:{line}", fix=fix)
+
+
+def test_a_recipe_for_what_this_host_is_not_does_not_run(home: Home, recipe: Path) -> None:
+    path = altered(home, recipe, 'hardware = "ryzen_9950x"', 'hardware = "h200"')
+    line = path.read_text(encoding="utf-8").splitlines().index('hardware = "h200"') + 1
+    refused(
+        run(home, path),
+        message=f"class hopper is for sm_90, not for {this_host().machine}",
+        at=f"{path}:{line}",
+        fix="write a recipe for this machine, or see `met recipe verify`, which runs on another class",
+    )
+
+
+def test_no_threads_are_refused(home: Home, recipe: Path) -> None:
+    ran = home.met("recipe", "verify", recipe, "--threads", "0")
+    assert (ran.code, "error: 0 threads are asked for\n" in ran.err) == (2, True), ran.err
 
 
 def test_more_than_the_recipes_context_is_refused(home: Home, recipe: Path) -> None:
