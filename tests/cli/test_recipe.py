@@ -52,9 +52,9 @@ def test_another_hash_seed_and_the_standard_output_give_the_same_bytes(home: Hom
 
 
 def test_a_goal_that_changes_bytes_says_so(home: Home) -> None:
-    ran = home.met(*WRITE, "--goal", "memory", "--no-output")
+    ran = home.met(*WRITE, "--goal", "latency", "--no-output")
     assert ran.code == 0, ran.err
-    assert ran.err == "note: for memory, kv left the default policy: other bytes\n"
+    assert ran.err == "note: for latency, kv left the default policy: other bytes\n"
     assert 'kv = "int8"\n' in ran.out
     assert "# No output is recorded, so `met recipe verify` compares digests alone.\n" in ran.out
 
@@ -69,6 +69,8 @@ def test_a_bare_config_has_a_recipe_for_a_device_that_nothing_is_rendered_for(ho
     assert "# No plan is recorded: nothing renders class hopper yet.\n" in text
     assert "threads" not in text.partition("[resources]")[2].partition("[expect]")[0]
     assert home.met("recipe", "check", "bare/recipe.toml").code == 0
+    ran = home.met("recipe", "verify", "bare/recipe.toml")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "verified: digests alone, no output is recorded"), ran.err
 
 
 def test_a_recipe_that_is_right_is_checked(home: Home, recipe: Path) -> None:
