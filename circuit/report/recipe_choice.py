@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from circuit.errors import PlanError, Problem
+from circuit.errors import PlanError
 from circuit.load.devices import Device
 from circuit.load.hardware import HardwareClass, rows_of
 from circuit.load.policy import Key, Policy, policy_value
 from circuit.plan.ir import Plan
+from circuit.report.fit import AskedFit, check_asked
 from circuit.report.memory import Memory, longest_context, memory, most_sequences, needed
 from circuit.report.roofline import Work, roofline
-from circuit.report.sections import bytes_text
 
 GoalName = Literal["latency", "throughput", "memory"]
 
@@ -110,13 +110,7 @@ def choose(
     context = wish.context or longest_context(held, usable, sequences)
     if wish.context is None and wish.goal == "throughput":
         context = min(PRICED_CONTEXT, held.context)
-    if context == 0 or needed(held, sequences, context) > usable:
-        takes, has = bytes_text(needed(held, sequences, context or 1)), bytes_text(max(usable, 0))
-        what = f"{sequences} sequence{'s' if sequences > 1 else ''} of {context or 1:,} positions"
-        message = f"{what} take {takes}, {device.id} has {has} for them"
-        most = most_sequences(held, usable, context or 1)
-        fix = f"ask for {most} sequences or fewer" if most else "name a device with more memory"
-        raise PlanError(Problem(message=message, fix=fix))
+    check_asked(held, device, wish.reserved, AskedFit(sequences=sequences, context=context or None), (None, None))
     return Choice(
         policy=policy,
         options=tuple(_options(priced, keys, policy)),

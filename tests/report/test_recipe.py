@@ -155,8 +155,8 @@ def test_a_model_that_does_not_fit_has_no_recipe() -> None:
     with pytest.raises(PlanError) as error:
         chosen(None, reserved=384_000_000_000 - 1000)
     (problem,) = error.value.problems
-    assert problem.message.startswith("1 sequence of 1 positions take ")
-    assert problem.message.endswith("epyc_9654 has 1.00 kB for them")
-    assert problem.fix == "name a device with more memory"
-    with pytest.raises(PlanError, match=r"fix: ask for \d+ sequences or fewer"):
+    assert problem.message.startswith("1 x 1,024 positions need ")
+    assert problem.message.endswith(" bytes, epyc_9654 has 1,000")
+    assert problem.fix == "choose a device with more memory: not even one position fits"
+    with pytest.raises(PlanError, match=r"fix: ask for --sequences \d+ or --context \d+"):
         chosen(None, reserved=384_000_000_000 - 2_000_000, sequences=8, context=1024)
