@@ -54,13 +54,15 @@ def run(
     """Answer a prompt. The text goes to stdout as it is made, the figures to stderr."""
     started = time.perf_counter()
     from circuit_exec.generate import Sampling, check_room, generate
+    from circuit_exec.kv import pages_for
     from circuit_exec.text.load import all_stop_ids, load_tokenizer
     from circuit_exec.text.stream import continue_text, start_text
     from cli.loading import loaded
     from cli.recipe_given import check_bytes
 
     given, prompt = _given(recipe, model, prompt, threads, policy)
-    with loaded(given.path, given.threads, rules, list(given.policy), given.hardware_class, given.context) as ready:
+    n_pages = None if given.context is None else pages_for(given.context)
+    with loaded(given.path, given.threads, rules, list(given.policy), n_pages, given.hardware_class) as ready:
         check_bytes(given, ready.planned.bytes_digest)
         tokenizer = load_tokenizer(ready.checkpoint)
         ids = _plain_ids(tokenizer, prompt) if no_chat else _chat_ids(tokenizer, prompt, date)

@@ -198,6 +198,7 @@ def _checkpoint(recipe: "Recipe") -> "Checkpoint":
 
 def _model(recipe: "Recipe", n_threads: int, hardware_class: str) -> "Model":
     from circuit_exec.cache import user_cache
+    from circuit_exec.kv import pages_for
     from circuit_exec.model import load_model
     from cli.progress import progress_bar
 
@@ -210,7 +211,7 @@ def _model(recipe: "Recipe", n_threads: int, hardware_class: str) -> "Model":
             _choices(recipe),
             progress,
             hardware_class=hardware_class,
-            context=recipe.resources.context,
+            n_pages=pages_for(recipe.resources.context),
         )
 
 

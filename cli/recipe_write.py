@@ -220,14 +220,14 @@ def _outputs(
 ) -> "tuple[tuple[Output, ...], str, str]":
     from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
+    from circuit_exec.kv import pages_for
     from circuit_exec.model import fingerprint, load_model
     from circuit_exec.recipe_run import output_of
     from cli.progress import progress_bar
 
     with progress_bar() as progress:
-        ready = load_model(
-            model_path(model), user_cache(), available_threads(), "all", policy, progress, context=resources.context
-        )
+        threads, n_pages = available_threads(), pages_for(resources.context)
+        ready = load_model(model_path(model), user_cache(), threads, "all", policy, progress, n_pages=n_pages)
     try:
         found = tuple(output_of(ready, each) for each in asked)
         return found, fingerprint(ready), ready.planned.hardware_class
