@@ -187,10 +187,10 @@ def ids_of(text: str, name: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("bytes", "bytes: recorded is "),
-        ("fingerprint", "fingerprint: recorded is "),
+        pytest.param("bytes", "bytes: recorded is ", marks=pytest.mark.slow),
+        pytest.param("fingerprint", "fingerprint: recorded is ", marks=pytest.mark.slow),
         ("decode:1-2", "plan decode:1-2 of class avx2: recorded is "),
-        ("text", "output 1: text: recorded is "),
+        pytest.param("text", "output 1: text: recorded is ", marks=pytest.mark.slow),
         ("logits", "output 1: logits: recorded is "),
     ],
 )
