@@ -31,27 +31,31 @@ class Shown:
     numerics: str
 
 
-def decode_launches(checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...]) -> tuple[Shown, ...]:
-    """Every launch that makes the logits of one token, in order."""
+def decode_launches(
+    checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...], hardware_class: str | None = None
+) -> tuple[Shown, ...]:
+    """Every launch that makes the logits of one token, in order. Without `hardware_class` it is what this host runs."""
     texts, host = library(), this_host()
-    key = planning_key(checkpoint, texts.files, policy, rules, f"on {described(host)}")
+    key = planning_key(checkpoint, texts.files, policy, rules, f"{hardware_class or ''} on {described(host)}")
     path = entry_path(cache, KIND, f"{key}.json")
     found = _read(path)
     if found is not None:
         return found
-    made = _made(checkpoint, rules, policy)
+    made = _made(checkpoint, rules, policy, hardware_class)
     body = json.dumps([asdict(each) for each in made]).encode()
     with suppress(RunError):  # a cache that cannot be written costs the next start its time
         write_entry(path, lambda file: _put(file, body))
     return made
 
 
-def _made(checkpoint: Checkpoint, rules: Which, policy: tuple[str, ...]) -> tuple[Shown, ...]:
+def _made(
+    checkpoint: Checkpoint, rules: Which, policy: tuple[str, ...], hardware_class: str | None
+) -> tuple[Shown, ...]:
     from circuit.pipeline import Goal, compiled
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     texts = library()
-    hardware = class_to_run(texts, this_host(), None)
+    hardware = class_to_run(texts, this_host(), hardware_class)
     goal = Goal(hardware_class=hardware.name, choices=policy, rules=rules, steps=(("decode", None),))
     plan = compiled(checkpoint_texts(checkpoint), texts, goal).plans[0]
     return tuple(

@@ -23,7 +23,11 @@ streams on the demo model, 32 rows of prompts made as many tokens a second as 64
 between two was a quarter to a third lower (the load of `bench/serve_client.py`, class avx512).
 """
 
-MaxSeqsOption = Annotated[int, typer.Option("--max-num-seqs", metavar="N", min=1, help="Choices that run together.")]
+MAX_SEQS = 8
+MaxSeqsOption = Annotated[
+    int | None,
+    typer.Option("--max-num-seqs", metavar="N", min=1, show_default=f"{MAX_SEQS}", help="Choices that run together."),
+]
 ContextOption = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, show_default="the model's", help="The most tokens of a prompt and its answer."),
@@ -75,16 +79,17 @@ def opened(
     policy: list[str] | None,
     asked: Asked,
     observer: "Observer | None" = None,
+    hardware_class: str | None = None,
 ) -> Iterator[Ready]:
-    """The model behind an engine, which ends with the block."""
+    """The model behind an engine, which ends with the block. Without `hardware_class` it is what this host runs."""
     from circuit_exec.engine.interface import Limits
     from circuit_exec.engine.open import open_engine
     from circuit_exec.memory import available_bytes
 
-    layout = _layout(name, rules, policy)
+    layout = _layout(name, rules, policy, hardware_class)
     context = _context(layout, asked.context)
     n_pages = pages_of(layout, context, asked, available_bytes())
-    with loaded(name, threads, rules, policy, n_pages) as model:
+    with loaded(name, threads, rules, policy, n_pages, hardware_class) as model:
         limits = Limits(
             max_seqs=asked.max_seqs,
             step_rows=step_rows_of(asked),
@@ -99,7 +104,7 @@ def opened(
             engine.close()
 
 
-def _layout(name: str, rules: Rules, policy: list[str] | None) -> "Layout":
+def _layout(name: str, rules: Rules, policy: list[str] | None, hardware_class: str | None) -> "Layout":
     """What the plan set needs, before any memory is taken."""
     from circuit_exec.cache import user_cache
     from circuit_exec.checkpoint.exact import with_exact_bf16
@@ -108,7 +113,8 @@ def _layout(name: str, rules: Rules, policy: list[str] | None) -> "Layout":
     from cli.models import model_path
 
     cache = user_cache()
-    return plan_set(with_exact_bf16(open_checkpoint(model_path(name)), cache), cache, rules, tuple(policy or ())).layout
+    checkpoint = with_exact_bf16(open_checkpoint(model_path(name)), cache)
+    return plan_set(checkpoint, cache, rules, tuple(policy or ()), hardware_class).layout
 
 
 def _context(layout: "Layout", asked: int | None) -> int:

@@ -70,6 +70,20 @@ def given_by_recipe(file: Path, threads: int | None, policy: list[str]) -> Given
     )
 
 
+def agreed(given: Given, resource: str, option: str, value: int | None) -> int | None:
+    """A resource: as the recipe states it, which the option must not contradict, or else what the option says."""
+    from circuit.load.recipe import problem_of
+
+    if given.recipe is None:
+        return value
+    stated: int = getattr(given.recipe.resources, resource)
+    if value is not None and value != stated:
+        message = f"{option} {value} contradicts the recipe, which states {stated}"
+        fix = f"leave out {option}, or change the recipe"
+        raise PlanError(problem_of(given.recipe, ("resources", resource), message, fix))
+    return stated
+
+
 def check_bytes(given: Given, found: str) -> None:
     """Refuses a plan that may give other bytes than the recipe records."""
     from circuit.load.recipe import problem_of

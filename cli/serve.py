@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from circuit.errors import LoadError, Problem
+from circuit.errors import LoadError, PlanError, Problem
 from cli.engine_options import (
+    MAX_SEQS,
     Asked,
     ContextOption,
     KvPagesOption,
@@ -19,18 +20,19 @@ from cli.engine_options import (
     opened,
 )
 from cli.environment import check_environment
-from cli.models import ModelArgument
-from cli.options import PolicyOption, RulesOption, ThreadsOption
+from cli.options import PolicyOption, RecipeOption, RulesOption, ThreadsOption
 
 if TYPE_CHECKING:
     from circuit_exec.server.keys import Keys
     from circuit_exec.server.served import Served
+    from cli.recipe_given import Given
 
 EXAMPLES = """Examples:
 
 \b
   met serve smollm2
   met serve --forward circuit smollm2 --port 8080 --max-num-seqs 16
+  met serve --recipe recipe.toml
   met serve ./my-model --host 0.0.0.0 --api-key-file keys.txt
   curl localhost:8000/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{"model": "smollm2", "messages": [{"role": "user", "content": "Hello"}]}'
@@ -40,7 +42,10 @@ A key file holds the SHA-256 of each key, one a line: printf %s KEY | sha256sum 
 
 
 def serve(
-    model: ModelArgument,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="As in every command; left out with --recipe, which states it."),
+    ] = None,
     forward: Annotated[
         Literal["circuit"], typer.Option("--forward", help="What computes: the model's plan.")
     ] = "circuit",
@@ -50,7 +55,7 @@ def serve(
         str | None, typer.Option(metavar="NAME", show_default="of MODEL", help="What clients call the model.")
     ] = None,
     threads: ThreadsOption = None,
-    max_num_seqs: MaxSeqsOption = 8,
+    max_num_seqs: MaxSeqsOption = None,
     context: ContextOption = None,
     kv_pages: KvPagesOption = None,
     step_rows: StepRowsOption = None,
@@ -77,6 +82,7 @@ def serve(
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the log too.")] = False,
     rules: RulesOption = "all",
     policy: PolicyOption = None,
+    recipe: RecipeOption = None,
 ) -> None:
     """Serve a model behind an OpenAI-compatible API, until SIGTERM or Ctrl-C. The log goes to stderr, as JSON lines."""
     check_environment()
@@ -94,19 +100,24 @@ def serve(
     from circuit_exec.server.serve import bind
     from circuit_exec.server.serve import serve as run
     from circuit_exec.server.served import Options, served_model
+    from cli.recipe_given import agreed, check_bytes
 
+    given = _given(recipe, model, threads, policy)
+    choices = list(given.policy)
     asked = Asked(
-        max_seqs=max_num_seqs,
-        context=context,
+        max_seqs=agreed(given, "sequences", "--max-num-seqs", max_num_seqs) or MAX_SEQS,
+        context=agreed(given, "context", "--context", context),
         kv_pages=kv_pages,
         step_rows=step_rows,
         max_queue=max_queue,
         prefix_cache=not no_prefix_cache,
     )
     metrics = Metrics()
-    with bind(host, port) as bound, opened(model, threads, rules, policy, asked, metrics) as ready:
+    engine = opened(given.path, given.threads, rules, choices, asked, metrics, given.hardware_class)
+    with bind(host, port) as bound, engine as ready:
+        check_bytes(given, ready.model.planned.bytes_digest)
         options = Options(
-            name=_name(model) if name is None else name,
+            name=_name(given) if name is None else name,
             created=int(time.time()),
             context=ready.context,
             today=None if date is None else date.date(),
@@ -115,7 +126,7 @@ def serve(
             most_body_bytes=max_body,
             log_prompts=log_prompts,
         )
-        launches = decode_launches(ready.model.checkpoint, user_cache(), rules, tuple(policy or ()))
+        launches = decode_launches(ready.model.checkpoint, user_cache(), rules, given.policy, given.hardware_class)
         served = served_model(options, ready.engine, ready.model, launches)
         metrics.watch(ready.engine.stats)
         log = Log(sys.stderr.write)
@@ -153,6 +164,22 @@ def _keys(path: Path) -> "Keys":
     return parse_keys(Source(path=str(path), text=text))
 
 
-def _name(model: str) -> str:
+def _given(recipe: Path | None, model: str | None, threads: int | None, policy: list[str] | None) -> "Given":
+    """What is served: what the recipe says, or MODEL."""
+    from cli.recipe_given import given_by_recipe, given_plainly
+
+    if recipe is None and model is None:
+        raise PlanError(Problem(message="missing argument 'MODEL'", fix="see `met serve --help`"))
+    if recipe is None:
+        assert model is not None
+        return given_plainly(model, threads, policy or [])
+    if model is not None:
+        message = f"the recipe {recipe} states the checkpoint, and MODEL is given too: {model}"
+        raise PlanError(Problem(message=message, fix="leave out MODEL or --recipe"))
+    return given_by_recipe(recipe, threads, policy or [])
+
+
+def _name(given: "Given") -> str:
     """The last part of a path, without .gguf; a fetched name as it is."""
-    return Path(model).resolve().name.removesuffix(".gguf") if Path(model).exists() else model
+    path = given.path if given.recipe is None else given.recipe.checkpoint.source
+    return Path(path).resolve().name.removesuffix(".gguf") if Path(path).exists() else path

@@ -13,6 +13,7 @@ from circuit_exec.host import this_host
 from tests.cli.conftest import Home
 from tests.cli.harness import Ran, refused
 from tests.models import tiny_config, write_config
+from tests.server.harness import serving
 
 Golden = Callable[[str, str], None]
 WRITE = ("recipe", "write", "model", "--hardware", "ryzen_9950x", "--context", "512", "--sequences", "2", "-n", "8")
@@ -332,3 +333,25 @@ def test_a_recipe_states_the_model_and_the_bytes(home: Home, recipe: Path) -> No
 )
 def test_what_no_recipe_can_be_written_for_is_refused(home: Home, arguments: list[str], message: str, fix: str) -> None:
     refused(home.met(*WRITE, "--no-output", *arguments), message=message, fix=fix)
+
+
+def test_a_server_takes_what_it_runs_from_the_recipe_and_refuses_what_contradicts_it(home: Home, recipe: Path) -> None:
+    sequences = home.met("serve", "--recipe", recipe, "--max-num-seqs", "77")
+    lines = recipe.read_text(encoding="utf-8").splitlines()
+    at = next(line for line, text in enumerate(lines, start=1) if text.startswith("sequences = "))
+    stated = lines[at - 1].partition(" = ")[2]
+    refused(
+        sequences,
+        message=f"--max-num-seqs 77 contradicts the recipe, which states {stated}",
+        at=f"{recipe}:{at}",
+        fix="leave out --max-num-seqs, or change the recipe",
+    )
+    both = home.met("serve", "model", "--recipe", recipe)
+    message = f"the recipe {recipe} states the checkpoint, and MODEL is given too: model"
+    refused(both, message=message, fix="leave out MODEL or --recipe")
+    refused(home.met("serve"), message="missing argument 'MODEL'", fix="see `met serve --help`")
+    alone = altered(home, recipe, "threads = 2", "threads = 1")  # as the server is started in tests
+    with serving(home.folder, "--recipe", str(alone)) as running:
+        assert running.get("/v1/models").json()["data"][0]["id"] == "model"
+        shown = running.get("/forward").json()
+    assert shown["hardware_class"] == "avx2"  # of the device that the recipe names
