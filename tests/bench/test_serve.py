@@ -72,6 +72,9 @@ def test_an_answer_that_is_not_whole_is_no_figure(body: bytes, problem: str) -> 
         with listening.accept()[0] as client:
             client.recv(2**16)
             client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(2**16):  # what is left unread would reset the connection
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = Thread(target=answer, args=(listening,))

@@ -1,7 +1,7 @@
 """A few ops on random rows as a program of its own, its weights in a GGUF file: a rule against its single ops."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -169,7 +169,8 @@ def _run(program: Program, edges: Sequence[str], modes: Sequence[str]) -> Iterat
 
 
 def _planned(tir: Tir, rule: str | None, mode: str, rows: tuple[int, int]) -> Plan:
-    rules = tuple(known for known in RULES if len(known.pattern) == 1 or known.id == rule)
+    chosen = (known for known in RULES if len(known.pattern) == 1 or known.id == rule)
+    rules = tuple(replace(known, used=True) for known in chosen)
     policy = load_policy(LIBRARY)
     request = Request(
         hardware=load_hardware(LIBRARY, "cpu"),

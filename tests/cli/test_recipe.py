@@ -68,16 +68,16 @@ def test_a_goal_that_changes_bytes_says_so(home: Home) -> None:
 
 
 def test_a_bare_config_has_a_recipe_for_a_device_that_nothing_is_rendered_for(home: Home) -> None:
-    (home.folder / "bare").mkdir()
-    write_config(home.folder / "bare", tiny_config("llama"))
-    ran = home.met("recipe", "write", "bare/config.json", "--hardware", "h200", "-o", "bare/recipe.toml")
+    (home.folder / "rented").mkdir()
+    write_config(home.folder / "rented", tiny_config("llama"))
+    ran = home.met("recipe", "write", "rented/config.json", "--hardware", "h200", "-o", "rented/recipe.toml")
     assert ran.code == 0, ran.err
-    text = (home.folder / "bare/recipe.toml").read_text(encoding="utf-8")
+    text = (home.folder / "rented/recipe.toml").read_text(encoding="utf-8")
     assert 'source = "config.json"\n' in text
     assert "# No plan is recorded: nothing renders class hopper yet.\n" in text
     assert "threads" not in text.partition("[resources]")[2].partition("[expect]")[0]
-    assert home.met("recipe", "check", "bare/recipe.toml").code == 0
-    ran = home.met("recipe", "verify", "bare/recipe.toml")
+    assert home.met("recipe", "check", "rented/recipe.toml").code == 0
+    ran = home.met("recipe", "verify", "rented/recipe.toml")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "verified: digests alone, no output is recorded"), ran.err
 
 
