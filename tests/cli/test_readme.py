@@ -26,6 +26,15 @@ def test_every_command_of_the_readme_parses(command: str, capsys: pytest.Capture
     assert status([*words, "--help"]) == 0, capsys.readouterr().err
 
 
+def test_the_recipe_that_the_readme_verifies_records_what_it_shows() -> None:
+    found = re.search(r"\$ met recipe verify (\S+) .*\n((?:.*\n)*?)verified\n", README)
+    assert found is not None
+    recorded = (ROOT / found[1]).read_text(encoding="utf-8")
+    hashes = re.findall(r"[0-9a-f]{64}", found[2])
+    assert len(hashes) == 2
+    assert [each for each in hashes if f'"{each}"' not in recorded] == []
+
+
 @pytest.mark.slow
 def test_the_hash_in_the_readme_is_the_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
