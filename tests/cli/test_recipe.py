@@ -15,6 +15,8 @@ from tests.cli.harness import Ran, refused
 from tests.models import tiny_config, write_config
 from tests.server.harness import serving
 
+pytestmark = pytest.mark.slow
+
 Golden = Callable[[str, str], None]
 WRITE = ("recipe", "write", "model", "--hardware", "ryzen_9950x", "--context", "512", "--sequences", "2", "-n", "8")
 

@@ -11,6 +11,8 @@ from circuit_exec.model import Model
 from tests.engine.asking import ASKED, Asked, answers, engine_of, one
 from tests.engine.conftest import Load
 
+pytestmark = pytest.mark.slow
+
 Answers = list[tuple[object, ...]]
 SYSTEM = tuple(range(10, 10 + 150))
 """What many prompts begin with: two full pages and a part of one."""

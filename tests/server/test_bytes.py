@@ -7,8 +7,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.server.harness import Server, serving
 from tests.server.test_ends import LONG, started
+
+pytestmark = pytest.mark.slow
 
 N = 64
 WORDS = "the cat on a mat is that it at in".split()

@@ -16,6 +16,8 @@ import pytest
 from tests.cli.harness import met, refused
 from tests.server.harness import Answered, Server, serving, stream_of, wait_for
 
+pytestmark = pytest.mark.slow
+
 LONG: dict[str, Any] = {"model": "model", "prompt": "the cat", "max_tokens": 900, "ignore_eos": True, "stream": True}
 
 

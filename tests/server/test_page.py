@@ -10,6 +10,8 @@ import pytest
 
 from tests.server.harness import Server, wait_for
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
