@@ -146,15 +146,21 @@ def write(path: Path, setting: Setting, cells: list[Cell], isa: str) -> None:
 
 def read(path: Path, setting: Setting) -> list[Cell]:
     """The cells of a file, none if there is no file. A file of another machine or version is refused."""
+    return [cell_of(each) for each in stored(path, setting, SCHEMA, "cells")]
+
+
+def stored(path: Path, setting: Setting, schema: int, what: str) -> list[dict[str, Any]]:
+    """The records `what` of a results file, none if there is no file. One of another machine or version is refused."""
     if not path.exists():
         return []
     found = json.loads(path.read_text(encoding="utf-8"))
     mine = asdict(setting)
     different = [name for name in ("machine", "versions", "threads") if found.get(name) != mine[name]]
-    if found.get("schema") != SCHEMA or different:
+    if found.get("schema") != schema or different:
         of_what = " and ".join(different) or "schema"
         raise BenchError(f"{path} has results of another {of_what}", "remove it, or give --out another file")
-    return [cell_of(each) for each in found["cells"]]
+    records: list[dict[str, Any]] = found[what]
+    return records
 
 
 def merged(cells: list[Cell], cell: Cell) -> list[Cell]:

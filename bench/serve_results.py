@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.errors import BenchError
 from bench.paths import replaced
-from bench.results import Setting
+from bench.results import Setting, stored
 from bench.serve_client import Answer
 
 SCHEMA = 1
@@ -130,15 +129,7 @@ def write(path: Path, setting: Setting, rounds: Sequence[Round]) -> None:
 
 def read(path: Path, setting: Setting) -> list[Round]:
     """The rounds of a file, none if there is no file. A file of another machine or version is refused."""
-    if not path.exists():
-        return []
-    found = json.loads(path.read_text(encoding="utf-8"))
-    mine = asdict(setting)
-    different = [name for name in ("machine", "versions", "threads") if found.get(name) != mine[name]]
-    if found.get("schema") != SCHEMA or different:
-        of_what = " and ".join(different) or "schema"
-        raise BenchError(f"{path} has results of another {of_what}", "remove it, or give --out another file")
-    return [_round_of(each) for each in found["rounds"]]
+    return [_round_of(each) for each in stored(path, setting, SCHEMA, "rounds")]
 
 
 def _round_of(found: dict[str, Any]) -> Round:

@@ -49,7 +49,7 @@ RUNG_S = 3.0
 """A rung has at least so many rounds and at most so many; in between, it ends when it has taken this long."""
 
 DOUBTED_ROUNDS = 60
-"""A rung that seems to cost something goes on until it does not, or has so many rounds: of many rungs of a few rounds
+"""A rung that seems to cost something is judged on so many rounds, whatever they show: of many rungs of a few rounds
 each, some seem to lose by chance.
 """
 
@@ -121,9 +121,11 @@ def rung(rows: int, legs: list[Callable[[], None]], meter: Meter | str) -> Rung:
     joules: list[list[float]] = [[], [], []]
     n_steps = max(1, 4 // rows)
     begun = time.perf_counter()
+    doubted = False
     for round in range(-1, DOUBTED_ROUNDS):
         enough = round >= MOST_ROUNDS or (round >= LEAST_ROUNDS and time.perf_counter() - begun > RUNG_S)
-        if enough and not _seems_to_cost(times, joules):
+        doubted = doubted or (enough and _seems_to_cost(times, joules))
+        if enough and not doubted:
             break
         for place in range(len(legs)):
             leg = (place + round) % len(legs)  # no leg always follows the same one

@@ -112,22 +112,6 @@ class Program:
         arrays: dict[str, NDArray[np.int32]],
     ) -> None:
         assert self._team is not None, "the program is closed"
-        assert self._step.acquire(blocking=False), "two threads make steps of one program"
-        try:
-            self._call_alone(plan, n, m, n_sequences, sections, sampler, arrays)
-        finally:
-            self._step.release()
-
-    def _call_alone(
-        self,
-        plan: int,
-        n: int,
-        m: int,
-        n_sequences: int,
-        sections: tuple[int, ...],
-        sampler: Sampler,
-        arrays: dict[str, NDArray[np.int32]],
-    ) -> None:
         drawn = sections[2 * SAMPLE + 1]
         assert drawn == len(sampler.positions), f"{drawn} rows are drawn for, {len(sampler.positions)} draws are given"
         self._bounded("sample_positions", sampler.positions, self.layout.context)
@@ -149,9 +133,13 @@ class Program:
             *(given[name].__array_interface__["data"][0] if name in given else None for name in ARRAYS),
             *self._addresses,
         )
-        started = time.perf_counter()
-        status: int = self._library.met_step(self._team, ctypes.byref(arguments))
-        self.ran_s += time.perf_counter() - started
+        assert self._step.acquire(blocking=False), "two threads make steps of one program"
+        try:
+            started = time.perf_counter()
+            status: int = self._library.met_step(self._team, ctypes.byref(arguments))
+            self.ran_s += time.perf_counter() - started
+        finally:
+            self._step.release()
         assert status == 0, f"the program has ABI {status}, the executor {ABI}"
 
     def logits(self) -> NDArray[np.float32]:

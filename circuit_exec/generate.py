@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from circuit.emit.runtime import GREEDY, MAIN, SAMPLE
 from circuit.errors import Problem, RunError
 from circuit_exec.cpu import Program
@@ -161,7 +163,7 @@ def _check(program: Program, prompt: Sequence[int], n: int, sampling: Sampling, 
                 fix="give --temperature 0 for the most likely token, or a number above it",
             )
         )
-    if not 0 < sampling.top_p <= 1:
+    if not 0 < np.float32(sampling.top_p) <= 1:  # what the sampler gets
         raise RunError(Problem(message=f"top-p is {sampling.top_p}", fix="give --top-p above 0 and at most 1"))
     if not 0 <= sampling.seed < 2**64:
         raise RunError(Problem(message=f"the seed is {sampling.seed}", fix="give --seed from 0 to 2**64 - 1"))

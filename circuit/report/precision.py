@@ -2,8 +2,9 @@
 
 What is required follows from the typed circuit: formats of rows, weights and states, after the checkpoint's declaration
 and the policy. What a kernel does is read off its definition: the type and order of its sums, and the formats of what
-its slots are bound to. The two must agree; a report with a difference is refused. All arithmetic is in f32 or, on
-codes, in exact integers, so roundings are those of f32 operations and of stores into narrower formats.
+its slots are bound to. The two must agree; a report with a difference is refused. Steps of plain operations have no sum
+to be read off: f32 is the only type of fractions that a definition can have, so both sides state it. All arithmetic is
+in f32 or, on codes, in exact integers, so roundings are those of f32 operations and of stores into narrower formats.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from circuit.errors import Problem
 from circuit_exec.engine.interface import Limits
 from circuit_exec.engine.request import MOST_LOGPROBS, CannotFit, EmbeddingRequest, Request
@@ -62,7 +64,7 @@ def _sampling_problems(request: Request, n_logits: int) -> Iterator[tuple[str, s
             f"the temperature is {request.temperature}",
             f"give 0 for the most likely token, or {LEAST_TEMPERATURE} to {MOST_TEMPERATURE:g}",
         )
-    if not 0 < request.top_p <= 1:
+    if not 0 < np.float32(request.top_p) <= 1:  # what the sampler gets
         yield f"top_p is {request.top_p}", "give a number above 0 and at most 1"
     if not 0 <= request.min_p <= 1:
         yield f"min_p is {request.min_p}", "give a number from 0 to 1"

@@ -5,8 +5,6 @@ from collections import deque
 from contextlib import suppress
 from threading import Condition, Thread
 
-import numpy as np
-
 from circuit.errors import Problem
 from circuit_exec.cpu import LOGITS, Program
 from circuit_exec.engine.batch import Batch, batch_of
@@ -264,7 +262,9 @@ class Engine:
             for sequence in scheduler.admitted():
                 if scheduler.slots.deadline[sequence.slot] < now:
                     self._end(sequence, "timeout")
-        for sequence in [each for each in scheduler.waiting if (each.request.deadline or np.inf) < now]:
+        for sequence in [
+            each for each in scheduler.waiting if each.request.deadline is not None and each.request.deadline < now
+        ]:
             self._end(sequence, "timeout")
 
     def _end(self, sequence: Sequence, reason: Reason, problem: Problem | None = None) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 
 from pydantic import BaseModel
 
+from circuit_exec.engine.interface import Stats
 from circuit_exec.server.served import Served
 
 
@@ -39,26 +40,6 @@ class LaunchesAnswer(BaseModel):
     launches: list[LaunchItem]
 
 
-class NowItem(BaseModel):
-    """What the engine does, and totals since its start."""
-
-    queued: int
-    running: int
-    step_rows: int
-    step_s: float
-    pages_used: int
-    pages_cached: int
-    pages_total: int
-    steps: int
-    prompt_tokens: int
-    hit_tokens: int
-    made_tokens: int
-    ended: int
-    preempted: int
-    busy_s: float
-    host_s: float
-
-
 class ForwardAnswer(BaseModel):
     """What runs. `max_seqs` choices run together; `kv_pages` is the pool."""
 
@@ -73,7 +54,7 @@ class ForwardAnswer(BaseModel):
     prefix_cache: bool
     plans: list[PlanItem]
     certificate: list[AxisItem]
-    now: NowItem
+    now: Stats
 
 
 def launches_of(served: Served) -> LaunchesAnswer:
@@ -96,5 +77,5 @@ def forward_of(served: Served) -> ForwardAnswer:
         prefix_cache=limits.prefix_cache,
         plans=[PlanItem(name=plan.name, digest=plan.digest, launches=plan.launches) for plan in runs.plans],
         certificate=[AxisItem(axis=a, holds=h, evidence=e) for a, h, e in runs.certificate],
-        now=NowItem(**dataclasses.asdict(served.engine.stats())),
+        now=served.engine.stats(),
     )

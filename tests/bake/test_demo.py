@@ -10,19 +10,17 @@ from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
 from circuit.tir.ir import Key, Weight
 from circuit_exec.bake import bake, entry_words
-from circuit_exec.cache import Cache, entry_path, user_cache
+from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import tensor_values
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import raw
 from circuit_exec.pack import unpack_panels
+from tests.demo import demo_file
 
 
 @pytest.mark.slow
 def test_the_demo_model_bakes_to_its_own_bytes_and_opens_quickly(tmp_path: Path) -> None:
-    found = sorted(entry_path(user_cache(), "models", "smollm2").glob("*.gguf"))
-    if not found:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
-    checkpoint = open_checkpoint(str(found[0]))
+    checkpoint = open_checkpoint(str(demo_file()))
     weights = [
         Weight(name=t.name, shape=t.shape, format=t.format, recipe=Key(key=t.name)) for t in checkpoint.tensors.values()
     ]

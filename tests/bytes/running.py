@@ -6,24 +6,22 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from circuit.emit.runtime import MAIN
-from circuit_exec.cache import Cache, user_cache
+from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import decode
-from circuit_exec.fetch import find_model
 from circuit_exec.logits import all_logits
 from circuit_exec.model import Model, Which, load_model
 from circuit_exec.step import Rows
 from tests import models
 from tests.checkpoint.blocks import HEAD, random_blocks
 from tests.checkpoint.files import GGML
+from tests.demo import DEMO, demo_file
 
 Logits = NDArray[np.float32]
 Tables = NDArray[np.int32]
 
-DEMO = "smollm2"
 N_SEQUENCES = 8
 N_TOKENS = 530
 """Two chunks of 256 positions and a tail; more than the rows of one step."""
@@ -86,10 +84,7 @@ class Running:
     def path(self, name: str, dtype: str = "F32") -> Path:
         """The checkpoint: a random model of a model type, its values the same in every dtype, or the demo model."""
         if name == DEMO:
-            found = find_model(DEMO, user_cache())
-            if found is None:
-                pytest.skip("the demo model is not in the cache: met fetch smollm2")
-            return found
+            return demo_file()
         if name in CODES_OF:
             at = self.folder / f"{name}.gguf"
             return at if at.exists() else models.write_gguf(at, CODES_CONFIG, blocks=stored_blocks(CODES_OF[name]))

@@ -7,7 +7,6 @@ import pytest
 
 from tests.bytes.running import (
     CODES,
-    DEMO,
     MIXED_CODES,
     N_SEQUENCES,
     N_TOKENS,
@@ -24,6 +23,7 @@ from tests.bytes.running import (
     whole,
 )
 from tests.cli.harness import met
+from tests.demo import DEMO
 from tests.models import MODEL_TYPES
 
 NAMES = [*MODEL_TYPES, CODES, *(pytest.param(name, marks=pytest.mark.slow) for name in (MIXED_CODES, DEMO))]

@@ -9,11 +9,11 @@ import pytest
 
 from circuit.errors import LoadError
 from circuit.formats import FORMATS
-from circuit_exec.cache import entry_path, user_cache
 from circuit_exec.checkpoint.open import metadata_value, open_checkpoint
 from circuit_exec.checkpoint.records import LongArray, raw
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from tests.checkpoint.files import GGML, GgufTensor, array_key, gguf, key, string
+from tests.demo import demo_file
 
 AGAIN = "download the file again; it is truncated or damaged"
 
@@ -268,13 +268,11 @@ def test_the_reader_agrees_with_the_gguf_package(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_model_opens_in_under_50_ms() -> None:
-    found = sorted(entry_path(user_cache(), "models", "smollm2").rglob("*.gguf"))
-    if not found:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    path = demo_file()
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        checkpoint = open_checkpoint(str(found[0]))
+        checkpoint = open_checkpoint(str(path))
         times.append(time.perf_counter() - start)
     assert len(checkpoint.tensors) == 272
     assert min(times) < 0.05

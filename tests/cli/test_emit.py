@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Home
 from tests.cli.harness import Ran, leftovers, refused
+from tests.demo import demo_file
 
 STRICT = "CFLAGS=-std=c11 -pedantic -Wall -Wextra -Werror -O1"
 
@@ -385,12 +386,7 @@ def test_a_folder_without_a_tokenizer_is_refused(home: Home) -> None:
 
 @pytest.mark.slow
 def test_the_demo_model_says_the_same_words(home: Home) -> None:
-    from circuit_exec.cache import user_cache
-    from circuit_exec.fetch import find_model
-
-    path = find_model("smollm2", user_cache())
-    if path is None:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    path = demo_file()
     assert home.met("emit", str(path), "-o", "demo").code == 0
     program = built(home.folder / "demo")
     for prompt in ("What is photosynthesis?", "Name 3 colours, please.", "def f(x):\n    return x + 12345"):

@@ -11,10 +11,10 @@ from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.diff.run import Request, diff
 from circuit_exec.diff.sides import Side, Sides
-from circuit_exec.fetch import find_model
 from circuit_exec.text.load import load_tokenizer
 from circuit_exec.text.tokenizer import encode_prompt
 from tests.cli.harness import met
+from tests.demo import demo_file
 from tests.oracle import torch_models
 from tests.oracle.english import TEXT
 from tests.oracle.test_smollm2 import dequantized
@@ -78,9 +78,7 @@ class Demo:
 def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """Tokens of repeated English, on the weights that the gguf package decodes."""
     n_tokens: int = request.param
-    file = find_model("smollm2", user_cache())
-    if file is None:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    file = demo_file()
     checkpoint = open_checkpoint(str(file))
     asked = (*range(0, n_tokens, n_tokens // 32 - 1), n_tokens - 1)
     ids = encode_prompt(load_tokenizer(checkpoint), TEXT)

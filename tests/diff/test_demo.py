@@ -5,11 +5,12 @@ from itertools import product
 
 import pytest
 
-from circuit_exec.cache import entry_path, user_cache
+from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.diff.run import Request, diff
 from circuit_exec.diff.sides import Side, Sides
 from circuit_exec.model import Which
+from tests.demo import demo_file
 from tests.diff.faults import fault_in, last_bit_flipped
 
 POSITIONS = 1024
@@ -18,10 +19,7 @@ BASE = Side(rules="reference", policy=(), threads=1, chunk=None, steps=0)
 
 @pytest.fixture(scope="module")
 def sides() -> Sides:
-    found = sorted(entry_path(user_cache(), "models", "smollm2").glob("*.gguf"))
-    if not found:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
-    return Sides(checkpoint=open_checkpoint(str(found[0])), cache=user_cache(), progress=lambda what, part: None)
+    return Sides(checkpoint=open_checkpoint(str(demo_file())), cache=user_cache(), progress=lambda what, part: None)
 
 
 def request(*others: Side) -> Request:

@@ -272,6 +272,7 @@ REFUSED: list[tuple[dict[str, object], str, str]] = [
     ({"temperature": 1e-5}, "the temperature is 1e-05", "give 0 for the most likely token, or 0.0001 to 10000"),
     ({"temperature": float("nan")}, "the temperature is nan", "give 0 for the most likely token, or 0.0001 to 10000"),
     ({"top_p": 0.0}, "top_p is 0.0", "give a number above 0 and at most 1"),
+    ({"top_p": 1e-50}, "top_p is 1e-50", "give a number above 0 and at most 1"),  # 0 in float32
     ({"min_p": 1.5}, "min_p is 1.5", "give a number from 0 to 1"),
     ({"top_k": -1}, "top_k is -1", "give the number of tokens to keep, or 0 for all"),
     ({"seed": -1}, "the seed is -1", "give an integer from 0 to 2**64 - 1"),

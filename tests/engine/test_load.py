@@ -13,18 +13,15 @@ from circuit_exec.engine.engine import Engine
 from circuit_exec.engine.interface import Limits
 from circuit_exec.engine.open import open_engine
 from circuit_exec.engine.request import Request
-from circuit_exec.fetch import find_model
 from circuit_exec.model import Model, load_model
+from tests.demo import demo_file
 from tests.engine.asking import ASKED, Asked, engine_of
 
-DEMO = "smollm2"
 DEMO_LIMITS = Limits(max_seqs=16, step_rows=128, n_pages=120, max_queue=200, prefix_cache=True)
 
 
 def demo(n_threads: int) -> Model:
-    found = find_model(DEMO, user_cache())
-    if found is None:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    found = demo_file()
     return load_model(
         str(found), user_cache(), n_threads, "all", (), lambda what, part: None, n_pages=DEMO_LIMITS.n_pages
     )

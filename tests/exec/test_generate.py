@@ -96,6 +96,9 @@ def test_what_cannot_be_generated_is_refused_before_anything_runs(program: Progr
     assert refused(program, [1], 1, Sampling(temperature=1.0, top_p=0.0, seed=0), 8) == (
         "error: top-p is 0.0\n  = fix: give --top-p above 0 and at most 1"
     )
+    assert refused(program, [1], 1, Sampling(temperature=1.0, top_p=1e-50, seed=0), 8) == (  # 0 in float32
+        "error: top-p is 1e-50\n  = fix: give --top-p above 0 and at most 1"
+    )
     assert refused(program, [1], 1, Sampling(temperature=1.0, top_p=1.0, seed=-1), 8) == (
         "error: the seed is -1\n  = fix: give --seed from 0 to 2**64 - 1"
     )

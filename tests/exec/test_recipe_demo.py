@@ -7,10 +7,10 @@ import pytest
 
 from circuit.load.hardware import against_host, load_hardware
 from circuit_exec.cache import entry_path, user_cache
-from circuit_exec.fetch import known_model, model_path
 from circuit_exec.host import this_host
 from circuit_exec.library import library
 from tests.cli.harness import ROOT, met
+from tests.demo import DEMO, demo_file
 
 RECIPE = "recipes/llama/smollm2_135m_q4_1.toml"
 
@@ -22,11 +22,9 @@ def test_the_recipe_of_the_demo_model_verifies_in_a_fresh_place(name: str, threa
     against = against_host(hardware, host.machine, host.features)
     if against is not None:
         pytest.skip(f"this host does not run it: {against}")
-    fetched = model_path(known_model("smollm2"), user_cache())
-    if not fetched.exists():
-        pytest.skip("the demo model is not here: run `met fetch smollm2`")
+    fetched = demo_file()
     shutil.copy(ROOT / RECIPE, tmp_path / "recipe.toml")
-    own = tmp_path / "cache" / "met" / entry_path(user_cache(), "models", "smollm2").relative_to(user_cache().root)
+    own = tmp_path / "cache" / "met" / entry_path(user_cache(), "models", DEMO).relative_to(user_cache().root)
     own.mkdir(parents=True)
     (own / fetched.name).symlink_to(fetched)
     ran = met("recipe", "verify", "recipe.toml", "--class", name, "--threads", threads, home=tmp_path)

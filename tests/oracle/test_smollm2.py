@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from circuit_exec.cache import Cache, user_cache
+from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
-from circuit_exec.fetch import find_model
 from circuit_exec.logits import all_logits, logits_hash
 from circuit_exec.model import load_model
 from circuit_exec.text.load import load_tokenizer
 from circuit_exec.text.tokenizer import encode_prompt
+from tests.demo import demo_file
 from tests.oracle import torch_models
 from tests.oracle.english import TEXT
 
@@ -41,9 +41,7 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    file = find_model("smollm2", user_cache())
-    if file is None:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    file = demo_file()
     folder = tmp_path_factory.mktemp("demo")
     oracle = dequantized(file)
     oracle.save_pretrained(folder / "copy")

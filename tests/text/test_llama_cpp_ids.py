@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
-from circuit_exec.fetch import find_model
 from circuit_exec.text.load import load_tokenizer
 from circuit_exec.text.pretokenizers import PRE_TOKENIZERS
 from circuit_exec.text.tokenizer import Tokenizer, encode
+from tests.demo import demo_file
 from tests.fixtures.llama_cpp import texts
 from tests.text.vocabularies import Metadata, from_gguf
 
@@ -76,9 +75,7 @@ def test_the_pre_tokenizers_give_different_ids_so_that_a_mix_up_is_seen() -> Non
 
 @pytest.mark.slow
 def test_ids_of_the_demo_model_equal_those_of_llama_cpp() -> None:
-    path = find_model("smollm2", user_cache())
-    if path is None:
-        pytest.skip("the demo model is not in the cache: met fetch smollm2")
+    path = demo_file()
     demo = json.loads(gzip.decompress((FIXTURES / "demo.json.gz").read_bytes()))
     assert hashlib.sha256(path.read_bytes()).hexdigest() == demo["sha256"]
     assert len(demo["texts"]) == 4000
