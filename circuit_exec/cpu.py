@@ -80,6 +80,7 @@ class Program:
         assert len(given.positions) == len(given.sequences) == n, "a row needs a token, a position and a sequence"
         hidden = given.sections[2 * HIDDEN + 1]
         assert m + hidden == len(given.logit_rows), f"{m} rows with logits and {hidden} hidden ones are not the rows"
+        assert m + hidden <= n, f"{m + hidden} rows with logits or hidden are more than the {n} rows: the arena ends"
         self._bounded("tokens", given.tokens, 2**31 - 1)
         self._bounded("positions", given.positions, self.layout.context - 1)
         self._bounded("sequences", given.sequences, len(tables) - 1)

@@ -19,7 +19,8 @@ from circuit_exec.diff.stepping import steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """`sides`: the first is what the others are compared with. `asked`: positions whose logits are compared, rising.
+    """`sides`: the first is what the others are compared with. `asked`: positions whose logits are compared, rising,
+    each once.
 
     `tokens` are ids, or how many pseudo-text ids to make. A `chunk` of None is the most rows of a prefill step.
     """
@@ -80,6 +81,7 @@ class Report:
 def diff(request: Request, sides: Sides) -> Report:
     """Every comparison of the request."""
     require_weights(sides.checkpoint)
+    assert list(request.asked) == sorted(set(request.asked)), "positions to compare rise, each once"
     length = request.tokens if isinstance(request.tokens, int) else len(request.tokens)
     base = request.sides[0]
     made = sides.running(base)
