@@ -98,8 +98,8 @@ def _folded(plan: Plan) -> list[str]:
         first = same[0]
         if first.layer is not None:
             layers = [run.layer for run in same if run.layer is not None]
-            launches = _ranges([place for run in same for place in run.places])
-            lines += wrap(f"layer i = {_ranges(layers)} ({len(same)}x): launches {launches}", WIDTH)
+            launches = ranges_text([place for run in same for place in run.places])
+            lines += wrap(f"layer i = {ranges_text(layers)} ({len(same)}x): launches {launches}", WIDTH)
         lines += first.body
     return lines
 
@@ -108,7 +108,7 @@ def _launch(plan: Plan, place: int, layer: int | None) -> Iterator[str]:
     """One launch; where `layer` is given, names of that layer and its neighbours are relative to it."""
     launch = plan.launches[place]
     kernel = plan.kernels[launch.kernel]
-    names = " ".join(_relative(name, layer) for name in launch.members)
+    names = " ".join(relative(name, layer) for name in launch.members)
     head = "    " if layer is not None else f"{place:>3} "
     yield from wrap(
         f"{launch.rule} k{launch.kernel} {kernel.family}.{kernel.point} {launch.numerics} [{names}]",
@@ -145,17 +145,17 @@ def _target(plan: Plan, slot: Slot, target: Target, layer: int | None) -> str:
         case BufferAt(buffer=place, column=column):
             buffer = plan.buffers[place]
             at = f"[{column}]" if column else ""
-            return f"{_relative(buffer.name, layer)}{at}"
+            return f"{relative(buffer.name, layer)}{at}"
         case WeightAt(weight=place):
             weight = plan.weights[place]
-            return f"{_relative(weight.name, layer)}:{weight.format}"
+            return f"{relative(weight.name, layer)}:{weight.format}"
         case StateAt(state=place):
-            return _relative(plan.states[place].name, layer)
+            return relative(plan.states[place].name, layer)
         case StepInput(name=name):
             return f"${name}"
 
 
-def _relative(name: str, layer: int | None) -> str:
+def relative(name: str, layer: int | None) -> str:
     """`l7.attn.q` as `l{i}.attn.q` in layer 7, as `l{i+1}.attn.q` in layer 6."""
     found = re.match(r"l(\d+)\.(.*)", name)
     if layer is None or found is None:
@@ -164,7 +164,7 @@ def _relative(name: str, layer: int | None) -> str:
     return f"l{{i{step:+d}}}.{found[2]}" if step else f"l{{i}}.{found[2]}"
 
 
-def _ranges(numbers: list[int]) -> str:
+def ranges_text(numbers: list[int]) -> str:
     """`0-3, 7`, of rising numbers."""
     found: list[list[int]] = []
     for number in numbers:
