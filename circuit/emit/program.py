@@ -17,6 +17,7 @@ from circuit.emit.sources import Sources
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
 from circuit.render.c import render_kernel, render_prelude
 from circuit.text import Source
+from circuit.uop.node import UOp
 
 SECTIONS = {"greedy": "MET_GREEDY", "sample": "MET_SAMPLE", "score": "MET_SCORE", "hidden": "MET_HIDDEN"}
 
@@ -82,14 +83,19 @@ def _kernels(plans: tuple[Plan, ...], lanes: int) -> tuple[list[list[str]], dict
     """
     names: list[list[str]] = []
     made: dict[str, str] = {}  # arguments and body -> name
+    rendered: dict[tuple[UOp, ...], str] = {}  # program -> name
     for place, plan in enumerate(plans):
         names.append([])
         for kernel in plan.kernels:
+            if kernel.effects in rendered:
+                names[-1].append(rendered[kernel.effects])
+                continue
             name = kernel.name if kernel.name not in made.values() else f"{kernel.name}_plan{place}"
             rest = render_kernel(name, kernel.effects, lanes).removeprefix(f"static void {name}(")
             if rest not in made:
                 assert name not in made.values(), f"two kernels of plan {place} are called {kernel.name}"
                 made[rest] = name
+            rendered[kernel.effects] = made[rest]
             names[-1].append(made[rest])
     return names, {name: f"static void {name}({rest}" for rest, name in made.items()}
 

@@ -73,6 +73,7 @@ def _group(tir: Tir, rule: Rule, chain: tuple[int, ...]) -> Group:
         family=rule.family,
         numerics=rule.numerics,
         nodes=tuple(sorted(chain)),
+        rows=rule.rows,
         derived=_concatenated(tir, chain) if rule.derive == "concat" else (),
     )
 

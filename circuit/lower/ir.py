@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from circuit.tir.ir import Weight
 from circuit.uop.node import UOp
 
+MOST_ROWS = 65536
+"""Of a step."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The nodes that one launch computes, in execution order, and the rule that put them together.
 
-    `numerics`: bit_identical | reference | differs. `derived` are weights that this group reads in place of its
+    `numerics`: bit_identical | reference | differs. `rows`: those of a step that the rule takes. `derived` are weights that this group reads in place of its
     nodes' own: one concatenated weight (and bias) for a horizontal fusion, whose outputs then are columns of one
     buffer.
     """
@@ -19,6 +22,7 @@ class Group:
     family: str
     numerics: str
     nodes: tuple[int, ...]
+    rows: tuple[int, int] = (1, MOST_ROWS)
     derived: tuple[Weight, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """Groups to a plan: kernels, buffers and their places in the arena, launches, weights in order of reading, digests."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family
@@ -35,7 +35,8 @@ from circuit.tir.ir import Tir, Weight
 class Request:
     """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive).
 
-    `settings` are those that are not as the rules state them."""
+    `settings` are those that are not as the rules state them. `shared`: kernels that other plans of the instance have,
+    to which this one's are added."""
 
     hardware: HardwareClass
     families: tuple[Family, ...]
@@ -45,6 +46,7 @@ class Request:
     rows: tuple[int, int]
     run: Run
     realize: Realize
+    shared: dict[Hashable, Kernel] = field(default_factory=dict)
 
 
 def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
@@ -55,9 +57,11 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         tir=tir,
         wires=wires,
         families=request.families,
+        class_rows=dict(request.hardware.rows),
         mode=request.mode,
         rows=request.rows,
         realize=request.realize,
+        shared=request.shared,
     )
     order = tuple(made.of(group) for group in groups)
     draft = _Draft(tir=tir, wires=wires, kernels=tuple(made.made), groups=groups, order=order)

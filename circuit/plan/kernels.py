@@ -1,6 +1,6 @@
 """The kernels of a plan: groups that mean the same program share one, which is built once."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -18,32 +18,47 @@ Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
 
 @dataclass(slots=True)
 class Kernels:
-    """Kernels in order of first use. A signature has all that the program of a group can depend on within one plan."""
+    """Kernels in order of first use. A signature has all that the program of a group can depend on in the plans of one
+    instance, so that a kernel in `shared` serves plans of other rows too.
+
+    `class_rows`: mode -> the rows that the class plans for.
+    """
 
     tir: Tir
     wires: Wires
     families: tuple[Family, ...]
+    class_rows: Mapping[str, tuple[int, int]]
     mode: str
     rows: tuple[int, int]
     realize: Realize
+    shared: dict[Hashable, Kernel]
     made: list[Kernel] = field(default_factory=list)
     places: dict[Hashable, int] = field(default_factory=dict)
 
     def of(self, group: Group) -> int:
         """The place of the group's kernel."""
         point = point_of(self.families, group, self.mode, self.rows)
-        signature = (point.id, self._signature(group))
+        rows_hi = self._most_rows(group, point)
+        signature = (point.id, rows_hi, self._signature(group))
         if signature not in self.places:
-            wiring = Wiring(
-                stored=self.wires.stored,
-                columns=self.wires.columns,
-                rows_hi=self.rows[1],
-                panel=panel_of(self.families),
-            )
-            kernel = self._named(self.realize(self.tir, group, point, wiring))
+            if signature not in self.shared:
+                wiring = Wiring(
+                    stored=self.wires.stored,
+                    columns=self.wires.columns,
+                    rows_hi=rows_hi,
+                    panel=panel_of(self.families),
+                )
+                self.shared[signature] = self.realize(self.tir, group, point, wiring)
             self.places[signature] = len(self.made)
-            self.made.append(kernel)
+            self.made.append(self._named(self.shared[signature]))
         return self.places[signature]
+
+    def _most_rows(self, group: Group, point: Point) -> int:
+        """The most rows that the kernel is defined for: as many as its point, its rule and the class take. Plans whose
+        rows meet in a point so have one kernel, which is made, rendered and compiled once.
+        """
+        of_class = max(rows[1] for mode, rows in self.class_rows.items() if mode in point.modes)
+        return max(self.rows[1], min(point.rows[1], group.rows[1], of_class))
 
     def _named(self, kernel: Kernel) -> Kernel:
         """The kernel under a name that no other of the plan has."""

@@ -3,10 +3,8 @@
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family
 from circuit.load.rules import Rule
-from circuit.lower.ir import Group
+from circuit.lower.ir import MOST_ROWS, Group
 from circuit.plan.kernels import point_of
-
-MOST_ROWS = 65536
 
 
 def row_ranges(

@@ -169,16 +169,17 @@ class Body:
 
     def _text(self, node: UOp, piece: Piece | None) -> str | None:
         """The name of a value that is in scope, or C that needs no name."""
-        match node.op, node.arg:
-            case Op.CONST, _:
+        match node.op:
+            case Op.CONST:
                 return literal(node, 1)
-            case Op.PARAM, Param(slot=slot, shape=()):
-                return f"s{slot}"
-            case Op.RANGE, Loop(axis=Axis.UPCAST):
+            case Op.PARAM if node.shape == ():
+                assert isinstance(node.arg, Param), node
+                return f"s{node.arg.slot}"
+            case Op.RANGE if axis_of(node) is Axis.UPCAST:
                 assert node is self._lane, f"lanes {node.arg} inside other lanes"
                 assert piece is not None, node
                 return iota(piece.start, piece.width)
-            case Op.RANGE, _:
+            case Op.RANGE:
                 return self._variable(node)
         return self._nest.find((node, piece))
 
@@ -325,7 +326,7 @@ class Body:
                 width, name = piece.width if piece is not None else 1, self._nest.name("a")
                 home.lines.append(f"{c_type(node.dtype, width)} {name} = {literal(start, width)};")
                 totals.append((which, piece, name))
-        parked = [name for _, piece, name in totals if piece is not None and holds_loop(node)]
+        parked = [name for _, piece, name in totals if piece is not None] if holds_loop(node) else []
         home.lines += [f"MET_PARK({name});" for name in parked]
         n = len(node.src) - len(ranges)
         values = tuple(s for copy in group for s in copy.src[:n])

@@ -250,18 +250,16 @@ def toposort(*roots: UOp, leaves: Container[UOp] = frozenset()) -> list[UOp]:
     """The roots and what is below them, but not below `leaves`: sources first, in post-order, without recursion."""
     order: list[UOp] = []
     seen: set[UOp] = set()
-    stack = list(reversed(roots))
+    stack: list[UOp | tuple[UOp]] = [*reversed(roots)]  # nodes to go to, and (node,) whose sources stand in `order`
     while stack:
-        node = stack[-1]
-        if node not in seen and node not in leaves:
-            waiting = [s for s in reversed(node.src) if s not in seen]
-            if waiting:
-                stack += waiting
-                continue
-        stack.pop()
-        if node not in seen:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            order.append(node[0])
+        elif node not in seen:
             seen.add(node)
-            order.append(node)
+            stack.append((node,))
+            if node not in leaves:
+                stack += reversed(node.src)
     return order
 
 
@@ -383,7 +381,9 @@ _CLOSES = frozenset((Op.END, Op.REDUCE, Op.STAGE))
 def _ranges(node: UOp, op: Op, src: tuple[UOp, ...]) -> frozenset[UOp]:
     if op is Op.RANGE:
         return src[0].ranges | {node}
-    free = frozenset[UOp]().union(*(s.ranges for s in src))
+    free = src[0].ranges if src else frozenset[UOp]()
+    for other in src[1:]:
+        free = free if other.ranges is free else free | other.ranges
     return free.difference(bound_ranges(node)) if op in _CLOSES else free
 
 

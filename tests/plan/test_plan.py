@@ -8,12 +8,13 @@ import pytest
 from circuit.errors import PlanError
 from circuit.load.families import Family
 from circuit.load.policy import Policy
-from circuit.lower.ir import Group
+from circuit.lower.ir import Group, Kernel
 from circuit.plan.build import plan
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, WeightAt
 from circuit.plan.kernels import panel_of, point_of
 from circuit.plan.ranges import row_ranges
 from circuit.tir.ir import Tir
+from circuit.uop.node import Param, toposort
 from tests.lower.dense import Sizes, dense
 from tests.plan.plans import FAMILIES, POLICY, RULES, planned, request
 
@@ -223,6 +224,33 @@ def test_points_of_all_families_read_panels_of_one_size() -> None:
     )
     with pytest.raises(AssertionError, match=r"points state panels of \[48, 64\] outputs; weights are baked once"):
         panel_of(changed)
+
+
+def test_plans_of_other_rows_share_the_kernels_whose_points_take_both() -> None:
+    few = replace(request(), rows=(3, 4))
+    more = replace(few, rows=(9, 64))
+    one, other = planned(LLAMA, asked=few), planned(LLAMA, asked=more)
+    points = {(kernel.family, kernel.point): kernel.effects for kernel in one.kernels}
+    same = [k for k in other.kernels if (k.family, k.point) in points]
+    assert {k.family for k in same} >= {"attention", "rope", "row_norm", "sample"}
+    assert all(k.effects in points.values() for k in same if k.family in ("attention", "sample", "log_sum_exp"))
+    made = set(more.shared)
+    planned(LLAMA, asked=replace(more, rows=(5, 64), shared=more.shared))
+    assert set(more.shared) == made, "the same kernels serve other rows of the same points"
+
+
+def test_a_kernel_takes_no_more_rows_than_its_rule_and_no_fewer_than_its_plan() -> None:
+    plan = planned(LLAMA, asked=replace(request(), rows=(1, 2)))
+    (normed,) = {k.effects: k for k in plan.kernels if k.name.startswith("rms_norm_linear_qkv")}.values()
+    assert _most_rows(normed) == {2}
+    wide = planned(LLAMA, asked=replace(request(), rows=(1, 1000)))
+    assert {most for k in wide.kernels for most in _most_rows(k)} == {1000}
+
+
+def _most_rows(kernel: Kernel) -> set[int | None]:
+    """The bounds of the counts of rows."""
+    nodes = [node.arg for node in toposort(*kernel.effects)]
+    return {arg.hi for arg in nodes if isinstance(arg, Param) and arg.name in ("n", "m")}
 
 
 def test_the_first_point_that_covers_mode_and_rows_is_taken() -> None:
