@@ -13,9 +13,9 @@ MOST_ROWS = 65536
 class Group:
     """The nodes that one launch computes, in execution order, and the rule that put them together.
 
-    `numerics`: bit_identical | reference | differs. `rows`: those of a step that the rule takes. `derived` are weights that this group reads in place of its
-    nodes' own: one concatenated weight (and bias) for a horizontal fusion, whose outputs then are columns of one
-    buffer.
+    `numerics`: bit_identical | reference | differs. `rows`: those of a step that the rule takes. `derived` are weights
+    that this group reads in place of its nodes' own: one concatenated weight (and bias) for a horizontal fusion, whose
+    outputs then are columns of one buffer.
     """
 
     rule: str
