@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import bench, calibrate, chat, circuits, diff, emit, fetch, generate, logits, planner, recipe, serve, why
+from cli import bench, calibrate, chat, circuits, diff, emit, fetch, generate, logits, planner, recipe, serve, venn, why
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -45,6 +45,7 @@ circuits.app.command("why", epilog=why.EXAMPLES)(why.why)
 circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices)
 for report in planner.REPORTS:
     circuits.app.command(report.name, epilog=report.examples)(planner.command_of(report))
+circuits.app.command("venn", epilog=venn.EXAMPLES)(venn.venn)
 app.add_typer(circuits.app, name="circuit")
 app.add_typer(recipe.app, name="recipe")
 
@@ -88,7 +89,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run chat serve logits bench calibrate emit circuit map show diff why prove lint devices".split()
+    names = "fetch run chat serve logits bench calibrate emit circuit map show diff why prove lint devices venn".split()
     names += [report.name for report in planner.REPORTS]
     names += "recipe write check verify".split()
     words = [word for word in arguments[:2] if word in names]

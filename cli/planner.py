@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circuit.errors import PlanError, PolicyError, Problem
+from circuit.errors import PolicyError, Problem
 from cli.circuits import checkpoint_of
+from cli.forms import check_forms, print_report, print_schema
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 
@@ -145,25 +146,18 @@ def command_of(report: Report) -> Callable[..., None]:
         rules: RulesOption = "all",
     ) -> None:
         from circuit.pipeline import Goal
-        from circuit.report.as_json import record_json, record_schema
         from circuit.report.fit import AskedFit
-        from circuit.report.sections import sections_markdown, sections_text
 
-        if as_json + markdown + schema > 1:
-            message = "--json, --markdown and --schema are three forms of one report"
-            raise PlanError(Problem(message=message, fix="give one of them"))
+        check_forms(as_json, markdown, schema)
         if schema:
-            print(record_schema(report.record(), f"met circuit {report.name}"), end="")
+            print_schema(report.record(), report.name)
             return
         device = device_of(hardware)
         goal = Goal(hardware_class=device.hardware_class, choices=tuple(policy or ()), rules=rules, scheduled=False)
         asked = None if context is None and sequences is None else AskedFit(sequences=sequences, context=context)
         question = _Question(model=model, reserved=reserved, asked=asked, goal=goal, device=device)
         record, sections, refused = report.answer(question)
-        if as_json:
-            print(record_json(record), end="")
-        else:
-            print((sections_markdown if markdown else sections_text)(sections), end="")
+        print_report(record, sections, as_json, markdown)
         if refused:
             raise PolicyError(refused)
 

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from circuit.comparisons import venned
 from circuit.load.devices import Device, device_named, load_devices
 from circuit.pipeline import Goal, assessed, audited, precisions
 from circuit.report.audit_text import audit_sections
 from circuit.report.planner_text import fit_sections, memory_sections, planner_sections
 from circuit.report.precision_text import precision_sections
 from circuit.report.sections import Section, sections_markdown, sections_text
+from circuit.report.venn_text import venn_sections
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
 
@@ -48,3 +50,12 @@ def test_the_reports_of_a_tiny_model_are_the_golden_ones(model_type: str, device
 def test_the_reports_as_markdown_are_the_golden_ones(golden: Golden) -> None:
     for name, sections in reports("llama", "h200").items():
         golden(f"llama_tiny.h200.{name}.md", sections_markdown(sections))
+
+
+def test_the_kernels_of_a_tiny_model_beside_those_of_another_are_the_golden_ones(golden: Golden) -> None:
+    device, goal = _asked("epyc_9654")
+    found = venned((texts(case("qwen3")), texts(case("llama"))), LIBRARY, (goal, goal), device)
+    sections = venn_sections(found)
+    assert max(map(len, sections_text(sections, 120).splitlines())) <= 120
+    golden("qwen3_tiny.llama_tiny.epyc_9654.80.venn", sections_text(sections, 80))
+    golden("qwen3_tiny.llama_tiny.epyc_9654.venn.md", sections_markdown(sections))

@@ -52,6 +52,7 @@ COVERED = (
     "cli/engine_options.py",
     "cli/environment.py",
     "cli/evidence.py",
+    "cli/forms.py",
     "cli/logits.py",
     "cli/main.py",
     "cli/planner.py",
@@ -59,6 +60,7 @@ COVERED = (
     "cli/recipe",
     "cli/serve.py",
     "cli/tokens.py",
+    "cli/venn.py",
 )
 """Where this holds: how the paths begin."""
 RAISERS = ("Problem", "Refusal", "ValueError", "problem", "problem_at", "refuse", "refused", "retry_later")

@@ -1,0 +1,28 @@
+"""What part of a step each kernel takes on a device, by the roofline of one decode and one prefill work."""
+
+from dataclasses import dataclass, replace
+
+from circuit.load.devices import Device
+from circuit.plan.ir import Plan
+from circuit.report.roofline import FIRST_PREFILL, WORKS, roofline, share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One work and the plan that does it, by mode and rows. `sites`: rule and kernel, with the part of the time."""
+
+    work: str
+    mode: str
+    rows: tuple[int, int]
+    sites: tuple[tuple[tuple[str, str], float], ...]
+
+
+def shares_of(plans: tuple[Plan, ...], device: Device) -> tuple[Share, ...]:
+    """Of the first decode work and the first prefill, cut to the model's context; of modes that the plans have."""
+    found = []
+    for work in (WORKS[0], FIRST_PREFILL):
+        if any(plan.mode == work.mode for plan in plans):
+            made = roofline(plans, device, replace(work, context=min(work.context, plans[0].context)))
+            sites = tuple(((site.rule, site.kernel), share(site, made)) for site in made.sites)
+            found.append(Share(work=work.name, mode=work.mode, rows=made.rows, sites=sites))
+    return tuple(found)

@@ -1,0 +1,94 @@
+"""`met circuit venn`: which kernels of a model others have too."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circuit.errors import PlanError, Problem
+from cli.circuits import checkpoint_of
+from cli.forms import check_forms, print_report, print_schema
+from cli.options import JsonOption, PolicyOption, RulesOption
+from cli.planner import MarkdownOption, SchemaOption, device_of
+
+if TYPE_CHECKING:
+    from circuit.load.devices import Device
+
+EXAMPLES = """Examples:
+
+\b
+  met circuit venn smollm2 config.json
+  met circuit venn a/config.json b/config.json c/config.json --hardware h200
+  met circuit venn smollm2 smollm2 --policy kv=bf16 --others-policy kv=f32
+"""
+MOST_MODELS = 8
+"""More are no table."""
+
+ModelsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="A B [C...]", help="Models as for every command; A is set beside all others.", min=1),
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hardware",
+        metavar="D",
+        show_default="none, so no shares",
+        help="A device, as `met circuit devices` lists them; `this`: the machine at hand.",
+    ),
+]
+ClassOption = Annotated[
+    str | None, typer.Option("--class", metavar="C", show_default="cpu", help="The hardware class, without a device.")
+]
+
+
+def venn(
+    models: ModelsArgument,
+    hardware: DeviceOption = None,
+    hardware_class: ClassOption = None,
+    as_json: JsonOption = False,
+    markdown: MarkdownOption = False,
+    schema: SchemaOption = False,
+    policy: PolicyOption = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--others-policy", metavar="KEY=VALUE", show_default="that of A", help="As --policy, for B and on."
+        ),
+    ] = None,
+    rules: RulesOption = "all",
+) -> None:
+    """Tell which kernels of model A the others have too, in decode and prefill.
+
+    Every site of A is shared, or differs by policy or by parameters, which are named, or is novel; with its share of
+    the step where a device is given, and with what would make one kernel of several.
+    """
+    from circuit.comparisons import venned
+    from circuit.pipeline import Goal
+    from circuit.report.venn import Venn
+    from circuit.report.venn_text import venn_sections
+    from circuit_exec.library import library
+
+    check_forms(as_json, markdown, schema)
+    if schema:
+        print_schema(Venn, "venn")
+        return
+    if not 2 <= len(models) <= MOST_MODELS:
+        message = f"venn is given {len(models)} model{'s' if len(models) > 1 else ''}"
+        raise PlanError(Problem(message=message, fix=f"give A and at least one other, at most {MOST_MODELS} in all"))
+    name, device = target(hardware, hardware_class)
+    own = tuple(policy or ())
+    choices = [own, *([own if others is None else tuple(others)] * (len(models) - 1))]
+    goals = tuple(Goal(hardware_class=name, choices=each, rules=rules, scheduled=False) for each in choices)
+    found = venned(tuple(map(checkpoint_of, models)), library(), goals, device)
+    print_report(found, venn_sections(found), as_json, markdown)
+
+
+def target(hardware: str | None, hardware_class: str | None) -> "tuple[str, Device | None]":
+    """The class, and the device where one is named; both at once are refused."""
+    if hardware is None:
+        return hardware_class or "cpu", None
+    device = device_of(hardware)
+    if hardware_class is not None:
+        message = f"--class {hardware_class} and --hardware {hardware} are given, and a device has a class"
+        raise PlanError(Problem(message=message, fix="leave out --class"))
+    return device.hardware_class, device
