@@ -277,7 +277,7 @@ def assessed(
     """The planner's report of a model on a device of the goal's class; `reserved` bytes are not for the plan. What is
     `asked` for and does not fit is a PlanError."""
     made = compiled(checkpoint, library, goal)
-    (report,) = assessed_on(made, library, goal, (device,), reserved)
+    (report,) = assessed_on(made, library, goal, (device,), reserved, asked)
     if asked is not None:
         stated = next(each for each in made.mapped.ledger.entries if "context" in each.became)
         check_asked(report.memory, device, reserved, asked, (stated.file, stated.line))
@@ -285,7 +285,12 @@ def assessed(
 
 
 def assessed_on(
-    made: Compiled, library: Library, goal: Goal, devices: tuple[Device, ...], reserved: int = 0
+    made: Compiled,
+    library: Library,
+    goal: Goal,
+    devices: tuple[Device, ...],
+    reserved: int = 0,
+    asked: AskedFit | None = None,
 ) -> tuple[Planner, ...]:
     """The planner's reports of a model on several devices of one class: its plans are the same."""
     hardware = load_hardware(library, goal.hardware_class)
@@ -309,6 +314,7 @@ def assessed_on(
             audited=judged,
             instructions=instructions,
             reserved=reserved,
+            asked=asked,
         )
         for device in devices
     )

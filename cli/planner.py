@@ -69,7 +69,13 @@ ReservedOption = Annotated[
 ]
 ContextOption = Annotated[
     int | None,
-    typer.Option("--context", metavar="N", min=1, show_default="not checked", help="Refuse if N positions do not fit."),
+    typer.Option(
+        "--context",
+        metavar="N",
+        min=1,
+        show_default="not checked",
+        help="Refuse if N positions do not fit; a plan tells decode's speed there.",
+    ),
 ]
 SequencesOption = Annotated[
     int | None,

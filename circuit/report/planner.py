@@ -12,7 +12,7 @@ from circuit.load.hardware import HardwareClass
 from circuit.load.instructions import Instruction
 from circuit.plan.ir import Plan
 from circuit.report.audit import Audit
-from circuit.report.fit import Fit, fit
+from circuit.report.fit import AskedFit, Fit, fit
 from circuit.report.memory import Memory, memory
 from circuit.report.ports import Port, ports
 from circuit.report.roofline import FIRST_PREFILL, PORTABLE, WORKS, Roofline, Work, roofline
@@ -58,14 +58,15 @@ def planner(
     audited: Audit,
     instructions: tuple[Instruction, ...],
     reserved: int = 0,
+    asked: AskedFit | None = None,
 ) -> Planner:
     """The report. `given` is what the plans were made from; `reserved`: bytes of the device's memory that are not for
-    the plan.
+    the plan. What is `asked` for is a work too.
     """
     held = memory(plans, panel)
     made: list[Roofline] = []
     left_out: list[tuple[Work, str]] = []
-    for work in WORKS:
+    for work in (*WORKS, *([] if asked is None else [_asked_work(asked)])):
         if work.mode == "decode" or work is FIRST_PREFILL:
             work = replace(work, context=min(work.context, plans[0].context))
         try:
@@ -92,3 +93,8 @@ def planner(
         ports=ports(works, audited, instructions),
         fit=fit(held, int(device.memory_bytes.value), engines, reserved),
     )
+
+
+def _asked_work(asked: AskedFit) -> Work:
+    """Decode of so many sequences of such a length."""
+    return Work(name="asked", mode="decode", sequences=asked.sequences or 1, context=asked.context or WORKS[0].context)

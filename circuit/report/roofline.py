@@ -1,7 +1,8 @@
 """How fast a plan can run on a device: bytes and operations of each launch against the device's rates.
 
-The time of a launch is the longer of moving its bytes and doing its operations; the ceiling is the sum of these, the
-prediction adds what a launch costs beside its work. Both are for one device and leave out what is between steps.
+The time of a launch is the longest of moving its bytes and of what each unit has to do, for a processor starts
+instructions of several units at once; the ceiling is the sum of these, the prediction adds what a launch costs beside
+its work. Both are for one device and leave out what is between steps.
 """
 
 from collections.abc import Iterator
@@ -134,11 +135,13 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Operations a second: of products, of the vector unit, of logic on words and of integer products.
+    """Operations a second: of products, of the vector unit, of logic on words and of integer products. `same_unit`: the
+    vector unit does the products too.
 
     Where a rate is None, the device states none, and the ceiling counts these operations as free.
     """
 
+    same_unit: bool
     products: float
     vector: float
     codes: float | None
@@ -150,6 +153,7 @@ def _rates(device: Device, unit: str) -> Rates:
     assert products is not None, f"{device.id} has no rate for {unit}"
     assert vector is not None, f"{device.id} has no rate for {PORTABLE}"
     return Rates(
+        same_unit=unit == PORTABLE,
         products=products.value,
         vector=vector.value,
         codes=None if codes is None else codes.value,
@@ -158,10 +162,12 @@ def _rates(device: Device, unit: str) -> Rates:
 
 
 def _work_s(cost: Cost, rates: Rates) -> float:
-    """Seconds for all operations one after the other; a multiply-add counts two."""
+    """Seconds for all operations, where units that differ work at the same time; a multiply-add counts two."""
+    products_s, others_s = 2 * cost.products / rates.products, 2 * cost.others / rates.vector
     codes_s = 0.0 if rates.codes is None else cost.codes / rates.codes
     dots_s = 0.0 if rates.dots is None else 2 * cost.dots / rates.dots
-    return 2 * (cost.products / rates.products + cost.others / rates.vector) + codes_s + dots_s
+    floats_s = products_s + others_s if rates.same_unit else max(products_s, others_s)
+    return max(floats_s, codes_s, dots_s)
 
 
 def share(site: Site, of: Roofline) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from circuit.errors import PlanError
-from circuit.load.devices import device_named, load_devices
+from circuit.load.devices import Figure, device_named, load_devices
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import with_choices
 from circuit.lower.fuse import fuse
@@ -14,6 +14,7 @@ from circuit.pipeline import Goal, assessed
 from circuit.plan.build import plan
 from circuit.plan.ir import Plan
 from circuit.report.as_json import record_json, record_schema
+from circuit.report.fit import AskedFit
 from circuit.report.memory import longest_context, memory, most_sequences, needed, weight_bytes
 from circuit.report.planner import Planner
 from circuit.report.roofline import Work, roofline
@@ -69,6 +70,32 @@ def test_prefill_multiplies_every_weight_with_every_token() -> None:
     attention = 32 * 32 * 128 * (scores + pairs)
     norms = (2 * 32 * 4096 + 1) * 4096  # of every row, and of the one that gets logits
     assert sum(site.products for site in found.sites) == 4096 * matrices + 128256 * 4096 + attention + norms
+
+
+def test_units_that_differ_work_at_the_same_time() -> None:
+    def figure(value: float) -> Figure:
+        return Figure(value=value, source="made up", derived="")
+
+    rates = {"fma.f32": 1e12, "logic.u32": 3e11, "dot4.i8": 1e12, "mma.bf16": 1e14}
+    device = replace(H200, bandwidth=figure(1e30), rates=tuple((name, figure(value)) for name, value in rates.items()))
+    work = Work(name="decode", mode="decode", sequences=1, context=64)
+    alone = roofline(PLANS, device, work)
+    floats = {site.kernel: 2 * (site.products + site.others) / 1e12 for site in alone.sites}
+    codes = {site.kernel: site.codes / 3e11 for site in alone.sites}
+    assert any(codes[name] > floats[name] for name in codes)
+    assert any(codes[name] < floats[name] for name in codes)
+    assert alone.ceiling_s == pytest.approx(sum(max(floats[name], codes[name]) for name in floats))
+    matrix = roofline(PLANS, device, work, unit="mma.bf16")
+    parts = (max(site.products / 5e13, 2 * site.others / 1e12, site.codes / 3e11) for site in matrix.sites)
+    assert matrix.ceiling_s == pytest.approx(sum(parts))
+
+
+def test_what_is_asked_for_is_a_work_of_the_report() -> None:
+    made = texts(case("llama")), LIBRARY, Goal(hardware_class="hopper", scheduled=False), H200
+    plain, report = assessed(*made), assessed(*made, asked=AskedFit(sequences=3, context=77))
+    assert report.rooflines[:-1] == plain.rooflines
+    assert report.rooflines[-1].work == Work(name="asked", mode="decode", sequences=3, context=77)
+    assert assessed(*made, asked=AskedFit(context=5)).rooflines[-1].work.sequences == 1
 
 
 def test_what_fits_does_and_one_more_does_not() -> None:
