@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from circuit.errors import PlanError, Problem
-from cli.models import ModelArgument, model_path
+from cli.diff_plans import diff_plans
+from cli.models import model_path
 from cli.options import JsonOption, Rules
+from cli.planner import MarkdownOption, SchemaOption
 
 if TYPE_CHECKING:
     from circuit_exec.diff.sides import Side
+    from cli.diff_plans import Lists
 
 EXAMPLES = """Examples:
 
@@ -21,17 +24,28 @@ EXAMPLES = """Examples:
   met circuit diff smollm2 --chunk 512,64 --positions 1024 --groups
   met circuit diff smollm2 --steps 0,16 --positions 0,1023,8191
   met circuit diff smollm2 --tokens ids.txt --against logits.npy --tolerance 0.001
+  met circuit diff --plans smollm2 config.json
+  met circuit diff --plans smollm2 --rules reference,all
+  met circuit diff --plans config.json --hardware h200,b200 --policy kv=bf16,default
 
-Exit code 1: a claimed equality fails, the repeat differs, the control does not, or a tolerance is exceeded.
+Exit code 1: a claimed equality fails, the repeat differs, the control does not, or a tolerance is exceeded; with
+--plans, the plans differ.
 """
 POSITIONS = 64
 TOLERANCE = 0.001
+THREADS, STEPS = "1", "0"
 
 
 def diff(
-    model: ModelArgument,
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL [B]", help="A model as for every command; with --plans, one or two of them."),
+    ],
+    plans: Annotated[
+        bool, typer.Option("--plans", help="Compare two plan sets and run nothing: A,B of a list are the two sides.")
+    ] = False,
     rules: Annotated[str, typer.Option("--rules", metavar="A,B", help="Rule sets: reference, all.")] = "all",
-    threads: Annotated[str, typer.Option("--threads", metavar="N,N", help="Numbers of threads.")] = "1",
+    threads: Annotated[str, typer.Option("--threads", metavar="N,N", help="Numbers of threads.")] = THREADS,
     chunk: Annotated[
         str | None, typer.Option("--chunk", metavar="N,N", show_default="the most", help="Prompt rows in one step.")
     ] = None,
@@ -43,7 +57,7 @@ def diff(
     ] = None,
     steps: Annotated[
         str, typer.Option("--steps", metavar="N,N", help="How many of the last tokens are decode steps.")
-    ] = "0",
+    ] = STEPS,
     positions: Annotated[
         str | None,
         typer.Option(
@@ -66,13 +80,42 @@ def diff(
     tolerance: Annotated[
         float, typer.Option("--tolerance", metavar="X", help="The largest difference to --against that is accepted.")
     ] = TOLERANCE,
+    hardware: Annotated[
+        str | None, typer.Option("--hardware", metavar="A,B", show_default="none", help="Devices, for --plans.")
+    ] = None,
+    hardware_class: Annotated[
+        str | None, typer.Option("--class", metavar="A,B", show_default="cpu", help="Hardware classes, for --plans.")
+    ] = None,
     as_json: JsonOption = False,
+    markdown: MarkdownOption = False,
+    schema: SchemaOption = False,
 ) -> None:
     """Run a model in several ways on the same tokens and report the first element that differs.
 
     Every combination of the lists is a side; each is compared with the first one, to the bit. A repeat of the first
     must be equal, a control with another token must differ.
+
+    With --plans nothing runs: which part digests differ, group by group in what, and why. It ends as diff does: with 0
+    where the plans are equal, with 1 where they differ, with 2 where they cannot be compared.
     """
+    running = {
+        "--threads": threads != THREADS,
+        "--chunk": chunk is not None,
+        "--steps": steps != STEPS,
+        "--positions": positions is not None,
+        "--tokens": tokens is not None,
+        "--groups": groups,
+        "--against": against is not None,
+        "--tolerance": tolerance != TOLERANCE,
+    }
+    planning = {"--hardware": hardware, "--class": hardware_class, "--markdown": markdown, "--schema": schema}
+    if plans:
+        _none_of(running, "runs the model, and --plans does not", "leave out", "or --plans")
+        entries = _plan_lists(hardware, hardware_class, policy, rules)
+        return diff_plans(models, entries, as_json, markdown, schema)
+    _none_of({name: value not in (None, False) for name, value in planning.items()}, "is for --plans", "leave out")
+    if len(models) > 1:
+        raise _refused(f"diff runs one model, and {len(models)} are given", "give one, or --plans to compare plans")
     from circuit_exec.cache import user_cache
     from circuit_exec.checkpoint.exact import with_exact_bf16
     from circuit_exec.checkpoint.open import open_checkpoint
@@ -97,7 +140,7 @@ def diff(
         against=against,
         tolerance=tolerance,
     )
-    path = model_path(model)
+    path = model_path(models[0])
     with progress_bar() as progress:
         checkpoint = with_exact_bf16(open_checkpoint(path), user_cache())
         sides = Sides(checkpoint=checkpoint, cache=user_cache(), progress=progress)
@@ -165,6 +208,19 @@ def _words(option: str, text: str) -> list[str]:
     if len(set(words)) < len(words):
         raise _refused(f"{option} has the same entry twice", "give each entry once")
     return words
+
+
+def _plan_lists(hardware: str | None, hardware_class: str | None, policy: str | None, rules: str) -> "Lists":
+    """The lists of --plans, checked; without an entry where an option is not given."""
+    given = (("--hardware", hardware), ("--class", hardware_class), ("--policy", policy or "default"))
+    words: list[tuple[str, list[str]]] = [(name, _words(name, text) if text else []) for name, text in given]
+    return (*words, ("--rules", [*_rules(rules)]))
+
+
+def _none_of(given: dict[str, bool], why: str, fix: str, more: str = "") -> None:
+    """Refuses options that would have no effect."""
+    for option in (name for name, is_given in given.items() if is_given):
+        raise _refused(f"{option} {why}", f"{fix} {option} {more}".rstrip())
 
 
 def _refused(message: str, fix: str) -> PlanError:

@@ -79,7 +79,7 @@ def venn(
     own = tuple(policy or ())
     choices = [own, *([own if others is None else tuple(others)] * (len(models) - 1))]
     goals = tuple(Goal(hardware_class=name, choices=each, rules=rules, scheduled=False) for each in choices)
-    found = venned(tuple(map(checkpoint_of, models)), library(), goals, device)
+    found = venned(tuple(zip(map(checkpoint_of, models), goals, strict=True)), library(), device)
     print_report(found, venn_sections(found), as_json, markdown)
 
 

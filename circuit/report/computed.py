@@ -19,9 +19,9 @@ from circuit.sigma import OPS
 from circuit.text import round_f32
 from circuit.tir.ir import Node, Tir, Value, row_words
 
-FactKind = Literal["chain", "dim", "format", "param", "policy"]
-"""chain: which ops, and which of their edges leave the launch; format: of a weight; policy: a format that the policy
-states, of rows and of states; param: a parameter of an op."""
+FactKind = Literal["chain", "dim", "format", "param", "policy", "plan"]
+"""plan: what a plan says of the launch itself; chain: which ops, and which of their edges leave the launch; format: of
+a weight; policy: a format that the policy states, of rows and of states; param: a parameter of an op."""
 
 ADDRESSED = ("page_tables", "positions", "sample_positions")
 """Arrays of the step whose values are below the context."""

@@ -17,20 +17,10 @@ from circuit.lower.proven import rule_hash
 from circuit.plan.ir import Plan
 from circuit.report.computed import Computed, Difference, FactKind, differences, numberless
 from circuit.report.shares import Share, shares_of
-from circuit.tir.ir import Tir
+from circuit.report.sides import Side, is_rendered
 
 Standing = Literal["shared", "shared-unmeasured", "policy variant", "parameterization", "novel"]
 STANDINGS: tuple[Standing, ...] = ("shared", "shared-unmeasured", "policy variant", "parameterization", "novel")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One model with its plans on the class, and what each of them computes."""
-
-    model_type: str
-    tir: Tir
-    plans: tuple[Plan, ...]
-    computed: tuple[tuple[Computed, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,34 +95,26 @@ class Venn:
     others: tuple[tuple[str, tuple[VennSite, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Relations of the class and what was measured of them there."""
-
-    rules: tuple[Rule, ...]
-    records: tuple[Evidence, ...]
-
-
-def venn(sides: tuple[Side, ...], measured: Measured, device: Device | None, hardware: tuple[str, str, bool]) -> Venn:
-    """The report; `hardware` is the class's name, its language and whether that is rendered."""
+def venn(sides: tuple[Side, ...], records: tuple[Evidence, ...], device: Device | None) -> Venn:
+    """The report of sides of one class; `records` are the evidence of that class."""
     letters = tuple(chr(ord("A") + place) for place in range(len(sides)))
     shares = () if device is None else shares_of(sides[0].plans, device)
-    sites = tuple(_sites(sides, 0, measured, shares))
-    name, language, rendered = hardware
+    sites = tuple(_sites(sides, 0, records, shares))
+    own = sides[0].hardware
     others = tuple(
-        (letters[at], tuple(site for site in _sites(sides, at, measured, ()) if site.standing == "novel"))
+        (letters[at], tuple(site for site in _sites(sides, at, records, ()) if site.standing == "novel"))
         for at in range(1, len(sides))
     )
     return Venn(
-        hardware_class=name,
+        hardware_class=own.name,
         device="" if device is None else device.name,
-        language=language,
-        rendered=rendered,
+        language=own.language,
+        rendered=is_rendered(sides[0]),
         models=tuple(_model(letter, side) for letter, side in zip(letters, sides, strict=True)),
         works=tuple((share.mode, share.work) for share in shares),
         sites=sites,
         promotions=_promotions(sites),
-        unmeasured=_unmeasured(sites, measured.rules),
+        unmeasured=_unmeasured(sites, sides[0].rules),
         others=others,
     )
 
@@ -166,14 +148,16 @@ def _model(letter: str, side: Side) -> VennModel:
     )
 
 
-def _sites(sides: tuple[Side, ...], own: int, measured: Measured, shares: tuple[Share, ...]) -> Iterator[VennSite]:
+def _sites(
+    sides: tuple[Side, ...], own: int, records: tuple[Evidence, ...], shares: tuple[Share, ...]
+) -> Iterator[VennSite]:
     """The sites of one model; those of plans of one mode that stand alike are one, in the order of the first."""
-    rules = {rule.id: rule for rule in measured.rules}
+    rules = {rule.id: rule for rule in sides[own].rules}
     alike: dict[tuple[object, ...], VennSite] = {}
     for plan, parts in zip(sides[own].plans, sides[own].computed, strict=True):
         share = next((s for s in shares if (s.mode, s.rows) == (plan.mode, plan.rows)), None)
         for same in _by_kernel(parts):
-            site = _placed(same, plan, sides, own, rules, measured.records)
+            site = _placed(same, plan, sides, own, rules, records)
             if share is not None:
                 site = replace(site, share=dict(share.sites).get((site.rule, site.kernel), 0.0))
             key = (site.mode, site.rule, site.kernel, site.launches, site.standing, site.beside, site.differs)

@@ -1,6 +1,6 @@
 """The comparison of kernels as sections."""
 
-from circuit.report.computed import Difference, numberless
+from circuit.report.differences_text import difference_rows, short
 from circuit.report.sections import Section, Table, not_rendered
 from circuit.report.venn import STANDINGS, Promotion, Venn, VennSite
 
@@ -109,23 +109,6 @@ def _differences(found: Venn) -> tuple[Section, ...]:
         return ()
     table = Table(head=("site, fact", "kind", "A", "there"), rows=tuple(rows))
     return (Section(title="what differs, in A and in the nearest kernel", table=table),)
-
-
-def difference_rows(differs: tuple[Difference, ...]) -> list[tuple[str, ...]]:
-    """A row for each; one for ops of a kind that differ in the same way."""
-    alike: dict[tuple[str, ...], int] = {}
-    for each in differs:
-        key = (numberless(each.name), each.kind, short(each.own), short(each.other))
-        alike[key] = alike.get(key, 0) + 1
-    return [(f"  {name}{f' ({n}x)' if n > 1 else ''}", *cells) for (name, *cells), n in alike.items()]
-
-
-_WIDTH = 18
-
-
-def short(text: str) -> str:
-    """What a cell shows of a value."""
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def _promotions(found: Venn) -> tuple[Section, ...]:

@@ -65,7 +65,7 @@ def _lines(tir: Tir, lists: dict[tuple[float, ...], str]) -> Iterator[str]:
         yield f"state s{place} {state.name} {state.kind} {state.heads} {state.head_dim} {state.format}"
     for place, weight in enumerate(tir.weights):
         shape, axes = (" x ".join(map(str, sides)) for sides in (weight.shape, weight.axes))
-        recipe = _recipe(weight.recipe)
+        recipe = recipe_text(weight.recipe)
         yield f"weight w{place} {weight.name} {weight.format} {shape} ({axes}) <- {recipe}"
     for a, b in tir.shares:
         yield f"share {quoted(a)} = {quoted(b)}"
@@ -82,14 +82,14 @@ def _edge(tir: Tir, place: int) -> str:
     return f"%{place} {edge.name} {edge.format} {edge.rows} {edge.dim}"
 
 
-def _recipe(recipe: Recipe) -> str:
+def recipe_text(recipe: Recipe) -> str:
     match recipe:
         case Key(key=key):
             return quoted(key)
         case Unpermute(of=of, heads=heads):
-            return f"unpermute({heads}, {_recipe(of)})"
+            return f"unpermute({heads}, {recipe_text(of)})"
         case Concat(parts=parts):
-            return f"concat({', '.join(map(_recipe, parts))})"
+            return f"concat({', '.join(map(recipe_text, parts))})"
         case Quantized():
             keys = (recipe.codes, recipe.scales, recipe.zeros or "", recipe.order or "")
             numbers = f"{recipe.rows}, {recipe.columns}, {recipe.zero}"

@@ -1,13 +1,15 @@
 """Golden reports for tiny models: every figure can be read here before anybody else reads it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from circuit.comparisons import venned
+from circuit.comparisons import plans_compared, venned
 from circuit.load.devices import Device, device_named, load_devices
 from circuit.pipeline import Goal, assessed, audited, precisions
 from circuit.report.audit_text import audit_sections
+from circuit.report.plan_diff_text import plan_diff_sections
 from circuit.report.planner_text import fit_sections, memory_sections, planner_sections
 from circuit.report.precision_text import precision_sections
 from circuit.report.sections import Section, sections_markdown, sections_text
@@ -54,8 +56,20 @@ def test_the_reports_as_markdown_are_the_golden_ones(golden: Golden) -> None:
 
 def test_the_kernels_of_a_tiny_model_beside_those_of_another_are_the_golden_ones(golden: Golden) -> None:
     device, goal = _asked("epyc_9654")
-    found = venned((texts(case("qwen3")), texts(case("llama"))), LIBRARY, (goal, goal), device)
+    found = venned(((texts(case("qwen3")), goal), (texts(case("llama")), goal)), LIBRARY, device)
     sections = venn_sections(found)
     assert max(map(len, sections_text(sections, 120).splitlines())) <= 120
     golden("qwen3_tiny.llama_tiny.epyc_9654.80.venn", sections_text(sections, 80))
     golden("qwen3_tiny.llama_tiny.epyc_9654.venn.md", sections_markdown(sections))
+
+
+def test_what_differs_in_plans_of_tiny_models_is_the_golden_text(golden: Golden) -> None:
+    one = Goal(hardware_class="cpu", scheduled=False, steps=(("decode", (1, 1)),))
+    llama = texts(case("llama"))
+    for name, other in (
+        ("qwen2_tiny", (texts(case("qwen2")), one)),
+        ("reference", (llama, replace(one, rules="reference"))),
+    ):
+        sections = plan_diff_sections(plans_compared((llama, one), other, LIBRARY))
+        assert max(map(len, sections_text(sections, 120).splitlines())) <= 120
+        golden(f"llama_tiny.{name}.cpu.80.diff", sections_text(sections, 80))

@@ -5,16 +5,18 @@ from functools import cache
 
 import pytest
 
-from circuit.comparisons import computed_of, measured_on, venned
+from circuit.comparisons import side_of, venned
 from circuit.load.devices import device_named, load_devices
+from circuit.load.evidence import load_evidence
 from circuit.load.hardware import load_hardware
-from circuit.pipeline import Compiled, Goal, compiled
+from circuit.pipeline import Goal
 from circuit.plan.digest import kernel_digest
 from circuit.report.computed import Computed, differences, value_text
 from circuit.report.shares import shares_of
+from circuit.report.sides import Side
 from circuit.report.venn import Venn, VennSite, against_evidence
 from tests.cases.texts import Config, case, tensors_of, texts, tir_of
-from tests.lower.library import own_library
+from tests.lower.library import class_rules, own_library
 
 LIBRARY = own_library()
 DEVICES = load_devices(LIBRARY)
@@ -23,7 +25,7 @@ DEFAULT = Goal(hardware_class="cpu", scheduled=False)
 
 def compared(one: Config, other: Config, *, own: Goal = DEFAULT, there: Goal = DEFAULT, device: str = "") -> Venn:
     on = device_named(DEVICES, device) if device else None
-    return venned((texts(one), texts(other)), LIBRARY, (own, there), on)
+    return venned(((texts(one), own), (texts(other), there)), LIBRARY, on)
 
 
 def standings(found: Venn) -> dict[str, set[str]]:
@@ -76,7 +78,7 @@ def test_codes_in_place_of_rows_are_a_policy_variant_of_a_projection() -> None:
     config = case("llama", hidden_size=64, intermediate_size=96)
     stored = texts(config, tensors_of(tir_of(config), "q8_0"))
     codes = Goal(hardware_class="cpu", choices=("activations=int8/g32",), scheduled=False)
-    found = venned((stored, stored), LIBRARY, (codes, DEFAULT), None)
+    found = venned(((stored, codes), (stored, DEFAULT)), LIBRARY, None)
     own = {site.rule: site for site in found.sites if site.mode == "prefill"}
     assert own["linear_qkv_codes"].standing == "policy variant"
     assert {each.name for each in own["linear_qkv_codes"].differs} == {
@@ -103,9 +105,9 @@ def test_shares_of_a_mode_add_up_to_the_whole_step() -> None:
 
 
 @cache
-def made(name: str, choices: tuple[str, ...] = (), context: int = 1024) -> Compiled:
+def made(name: str, choices: tuple[str, ...] = (), context: int = 1024) -> Side:
     goal = Goal(hardware_class="cpu", choices=choices, scheduled=False, steps=(("decode", None),))
-    return compiled(texts(case(name, max_position_embeddings=context)), LIBRARY, goal)
+    return side_of((texts(case(name, max_position_embeddings=context)), goal), LIBRARY)
 
 
 VARIANTS = (made("llama"), made("qwen3"), made("qwen2"), made("llama", ("kv=int8",)), made("llama", (), 512))
@@ -127,16 +129,16 @@ def test_kernels_have_the_same_facts_if_and_only_if_they_are_the_same_program(ot
     assert n_other > 0
 
 
-def _programs(found: Compiled) -> list[tuple[Computed, str, tuple[int, int]]]:
+def _programs(found: Side) -> list[tuple[Computed, str, tuple[int, int]]]:
     return [
         (part, kernel_digest(plan.kernels[plan.launches[part.launches[0]].kernel]), plan.rows)
-        for plan, parts in zip(found.plans, computed_of(found), strict=True)
+        for plan, parts in zip(found.plans, found.computed, strict=True)
         for part in parts
     ]
 
 
 def test_a_difference_is_told_by_either_side() -> None:
-    one, other = (computed_of(each)[0] for each in VARIANTS[:2])
+    one, other = (each.computed[0] for each in VARIANTS[:2])
     for part in one:
         for there in other:
             turned = [(each.name, each.other, each.own) for each in differences(there, part)]
@@ -144,15 +146,15 @@ def test_a_difference_is_told_by_either_side() -> None:
 
 
 def test_evidence_counts_for_the_rule_as_it_stands_at_rows_that_were_measured() -> None:
-    measured = measured_on(LIBRARY, load_hardware(LIBRARY, "avx512"))
-    rules = {rule.id: rule for rule in measured.rules}
+    records = load_evidence(LIBRARY, load_hardware(LIBRARY, "avx512"))
+    rules = {rule.id: rule for rule in class_rules(LIBRARY, "avx512")}
     fused = rules["residual_add+rms_norm"]
-    assert against_evidence(fused, measured.records, "decode", (1, 64)) == ""
-    assert against_evidence(fused, measured.records, "prefill", (1, 64)) == "evidence is of decode steps"
-    assert against_evidence(fused, measured.records, "decode", (65, 99)) == "not at these rows"
+    assert against_evidence(fused, records, "decode", (1, 64)) == ""
+    assert against_evidence(fused, records, "prefill", (1, 64)) == "evidence is of decode steps"
+    assert against_evidence(fused, records, "decode", (65, 99)) == "not at these rows"
     assert against_evidence(fused, (), "decode", (1, 64)) == "no record"
-    assert against_evidence(rules["rope"], measured.records, "decode", (1, 64)) == "evidence is of relations"
-    stale = tuple(replace(record, hash="0") for record in measured.records)
+    assert against_evidence(rules["rope"], records, "decode", (1, 64)) == "evidence is of relations"
+    stale = tuple(replace(record, hash="0") for record in records)
     assert against_evidence(fused, stale, "decode", (1, 64)) == "the rule has changed since"
 
 

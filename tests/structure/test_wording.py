@@ -48,7 +48,7 @@ COVERED = (
     "circuit_exec/server/",
     "circuit_exec/text/",
     "cli/circuits.py",
-    "cli/diff.py",
+    "cli/diff",
     "cli/engine_options.py",
     "cli/environment.py",
     "cli/evidence.py",

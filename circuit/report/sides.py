@@ -1,0 +1,41 @@
+"""A model's plans on a class, as one side of a comparison."""
+
+from dataclasses import dataclass
+
+from circuit.load.families import Family
+from circuit.load.hardware import HardwareClass
+from circuit.load.rules import Rule
+from circuit.plan.digest import Run
+from circuit.plan.ir import Plan
+from circuit.report.computed import Computed
+from circuit.tir.ir import Tir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One plan set, what each of its plans computes, and what it was made from.
+
+    `rules` and `families` are those of the class, `which` the set of rules that was asked for.
+    """
+
+    model_type: str
+    tir: Tir
+    run: Run
+    hardware: HardwareClass
+    rules: tuple[Rule, ...]
+    families: tuple[Family, ...]
+    which: str
+    plans: tuple[Plan, ...]
+    computed: tuple[tuple[Computed, ...], ...]
+
+
+def is_rendered(side: Side) -> bool:
+    """Whether the language of the class is."""
+    return side.hardware.proven_by == side.hardware.name
+
+
+def point_text(side: Side, family: str, point: str) -> str:
+    """A point with its values, which classes state for themselves: `p48_r1 lanes=48 panel=48`."""
+    points = next(each.points for each in side.families if each.id == family)
+    values = next(each.values for each in points if each.id == point)
+    return " ".join([point, *(f"{name}={value}" for name, value in values)])

@@ -1,0 +1,62 @@
+"""`met circuit diff --plans`: two plan sets compared, without running anything."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from circuit.errors import PlanError, Problem
+from cli.circuits import checkpoint_of
+from cli.forms import check_forms, print_report, print_schema
+from cli.options import Rules
+from cli.venn import target
+
+if TYPE_CHECKING:
+    from circuit.comparisons import Asked
+
+Lists = tuple[tuple[str, list[str]], ...]
+"""Options with their entries: one for both sides, or one for each."""
+
+
+def diff_plans(models: list[str], given: Lists, as_json: bool, markdown: bool, schema: bool) -> None:
+    """Prints the comparison; ends with 1 where the plans differ."""
+    from circuit.comparisons import plans_compared
+    from circuit.report.plan_diff import PlanDiff
+    from circuit.report.plan_diff_text import plan_diff_sections
+    from circuit_exec.library import library
+
+    check_forms(as_json, markdown, schema)
+    if schema:
+        print_schema(PlanDiff, "diff --plans")
+        return
+    one, other = (_asked(*side) for side in _sides(models, given))
+    found = plans_compared(one, other, library())
+    print_report(found, plan_diff_sections(found), as_json, markdown)
+    if not found.equal:
+        raise typer.Exit(1)
+
+
+def _sides(models: list[str], given: Lists) -> "list[tuple[str, dict[str, str]]]":
+    """Model and options of each side."""
+    lists = (("MODEL", models), *given)
+    for option, words in lists:
+        if len(words) > 2:
+            message = f"--plans compares two sides, and {option} has {len(words)} entries"
+            raise PlanError(Problem(message=message, fix=f"give {option} one entry for both sides, or one for each"))
+    if all(len(set(words)) <= 1 for _, words in lists):
+        message = "both sides of --plans are the same"
+        fix = "give two models, or A,B to one of --rules, --policy, --class and --hardware"
+        raise PlanError(Problem(message=message, fix=fix))
+    return [
+        (models[at % len(models)], {name: words[at % len(words)] for name, words in given if words}) for at in (0, 1)
+    ]
+
+
+def _asked(model: str, options: dict[str, str]) -> "Asked":
+    from circuit.pipeline import Goal
+
+    name, _ = target(options.get("--hardware"), options.get("--class"))
+    policy = options["--policy"]
+    choices = () if policy == "default" else tuple(policy.split("+"))
+    which: Rules = "reference" if options["--rules"] == "reference" else "all"  # what else there is was refused
+    goal = Goal(hardware_class=name, choices=choices, rules=which, scheduled=False)
+    return checkpoint_of(model), goal
