@@ -34,6 +34,8 @@ from circuit.plan.ir import Plan
 from circuit.plan.kernels import panel_of
 from circuit.plan.ranges import alike, row_ranges
 from circuit.report.audit import Audit, audit, violations
+from circuit.report.display.build import Shown, display
+from circuit.report.display.record import Display
 from circuit.report.fit import AskedFit, check_asked
 from circuit.report.planner import Planner, planner
 from circuit.report.precision import Precision, differences, paths, sites
@@ -338,4 +340,25 @@ def precisions(checkpoint: CheckpointTexts, library: Library, goal: Goal, device
         declared=declared(ledger, policy),
         paths=paths(made.bound.tir, load_instructions(library), hardware),
         sites=found,
+    )
+
+
+def displayed(
+    checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device, name: str, shown: Shown
+) -> Display:
+    """What is shown of a model, which its user calls `name`, on a device of the goal's class."""
+    return displayed_on(compiled(checkpoint, library, goal), library, goal, device, name, shown)
+
+
+def displayed_on(made: Compiled, library: Library, goal: Goal, device: Device, name: str, shown: Shown) -> Display:
+    """The same of a model that is compiled already."""
+    hardware = load_hardware(library, goal.hardware_class)
+    return display(
+        made.bound.tir,
+        tuple((each, grouped.groups) for each, grouped in zip(made.plans, made.groups.sets, strict=True)),
+        panel_of(load_families(library, hardware)),
+        (name, made.mapped.ledger.model_type),
+        hardware,
+        device,
+        shown,
     )

@@ -1,20 +1,14 @@
 """`met logits`: the logits of every position of a token list, and their hash, so that anyone can compare bytes."""
 
-import os
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from circuit.errors import LoadError, Problem, RunError
+from circuit.errors import LoadError, Problem
 from cli.models import ModelArgument
 from cli.options import ChunkOption, PolicyOption, RulesOption, ThreadsOption
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+from cli.whole_file import write_whole
 
 EXAMPLES = """Examples:
 
@@ -40,6 +34,8 @@ def logits(
 
     The file holds float32 [positions, vocabulary]; equal hashes (SHA-256) are equal bytes.
     """
+    import numpy as np
+
     from cli.loading import loaded
     from cli.tokens import parse_tokens, read_tokens
 
@@ -50,7 +46,7 @@ def logits(
     with loaded(model, threads, rules, policy) as ready:
         rows = ready.program.max_rows("prefill") if chunk is None else chunk
         found = all_logits(ready.program, ready.pages, ids, rows)
-    _write(out, found)
+    write_whole(out, lambda file: np.save(file, found), "the logits", "--out")
     print(f"{logits_hash(found)}  {found.shape[0]} x {found.shape[1]} float32")
 
 
@@ -62,26 +58,5 @@ def _check_writable(path: Path) -> None:
         raise LoadError(_problem(path, "the folder of the output does not exist", f"make it: mkdir -p {path.parent}"))
 
 
-def _write(path: Path, values: "NDArray[np.float32]") -> None:
-    """The whole file or none: it is written beside its place and renamed."""
-    import numpy as np
-
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("xb") as file:
-            np.save(file, values)
-        os.replace(beside, path)
-    except OSError as error:
-        fix = "make room, or give --out a place that can be written"
-        raise RunError(_problem(path, f"the logits cannot be written: {_reason(error)}", fix)) from error
-    finally:
-        with suppress(OSError):  # what kept it from being written may keep it from being removed
-            beside.unlink(missing_ok=True)
-
-
 def _problem(path: Path, message: str, fix: str) -> Problem:
     return Problem(message=message, fix=fix, file=str(path))
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

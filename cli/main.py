@@ -12,7 +12,23 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import bench, calibrate, chat, circuits, diff, emit, fetch, generate, logits, planner, recipe, serve, venn, why
+from cli import (
+    bench,
+    calibrate,
+    chat,
+    circuits,
+    diff,
+    display,
+    emit,
+    fetch,
+    generate,
+    logits,
+    planner,
+    recipe,
+    serve,
+    venn,
+    why,
+)
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -42,6 +58,7 @@ app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 app.command("emit", epilog=emit.EXAMPLES)(emit.emit)
 circuits.app.command("diff", epilog=diff.EXAMPLES)(diff.diff)
 circuits.app.command("why", epilog=why.EXAMPLES)(why.why)
+circuits.app.command("display", epilog=display.EXAMPLES)(display.display)
 circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices)
 for report in planner.REPORTS:
     circuits.app.command(report.name, epilog=report.examples)(planner.command_of(report))
@@ -89,8 +106,8 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run chat serve logits bench calibrate emit circuit map show diff why prove lint devices venn".split()
-    names += [report.name for report in planner.REPORTS]
+    names = "fetch run chat serve logits bench calibrate emit circuit map show diff display why prove lint".split()
+    names += ["devices", "venn", *(report.name for report in planner.REPORTS)]
     names += "recipe write check verify".split()
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")

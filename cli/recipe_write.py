@@ -1,6 +1,5 @@
 """`met recipe write`: a complete, commented, checked recipe, and what the model gives under it."""
 
-import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -8,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from circuit.errors import LoadError, PlanError, Problem, RunError
+from circuit.errors import LoadError, PlanError, Problem
 from cli.circuits import checkpoint_of
 from cli.models import ModelArgument, model_path
 from cli.options import PolicyOption
 from cli.planner import HardwareOption, ReservedOption, device_of
+from cli.whole_file import write_whole
 
 if TYPE_CHECKING:
     from circuit.load.devices import Device
@@ -130,7 +130,7 @@ def write(
     if out is None:
         print(text, end="")
     else:
-        _write(out, text)
+        write_whole(out, lambda file: file.write(text.encode("utf-8")), "the recipe", "-o")
 
 
 class _Plans:
@@ -252,17 +252,3 @@ def _hashes(checkpoint: "Checkpoint") -> tuple[tuple[str, str], ...]:
 
 def _name(model: str) -> str:
     return Path(model).name if Path(model).exists() else model
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file or none: it is written beside its place and renamed."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        message, fix = f"the recipe cannot be written: {reason}", "give -o a place that can be written"
-        raise RunError(Problem(message=message, fix=fix, file=str(path))) from error
-    finally:
-        beside.unlink(missing_ok=True)

@@ -101,6 +101,11 @@ def baked_bytes(weight: Weight, panel: int) -> int:
     return WORD_BYTES * panel_words(weight.format, weight.shape[0], weight.shape[1], panel)
 
 
+def state_bytes(state: State) -> int:
+    """Bytes of one position of a state."""
+    return _page_bytes(state) // PAGE
+
+
 def needed(held: Memory, sequences: int, context: int) -> int:
     """Bytes for that many sequences of that length: weights, pages, and the largest arena."""
     pages = sequences * -(-context // PAGE)

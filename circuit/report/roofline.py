@@ -186,18 +186,19 @@ def _steps(plans: tuple[Plan, ...], work: Work) -> Iterator[tuple[Plan, Step]]:
             message = f"{work.name} has {work.sequences} rows, the class plans for at most {most}"
             raise PlanError(Problem(message=message, fix=f"ask for at most {most} sequences"))
         yield (
-            _covering(own, work.sequences),
+            covering(plans, work.mode, work.sequences),
             Step(sequences=work.sequences, rows=1, first=work.context - 1, logit_rows=work.sequences),
         )
         return
     for first in range(0, work.context, most):
         rows = min(most, work.context - first)
         last = first + rows == work.context
-        yield _covering(own, rows), Step(sequences=1, rows=rows, first=first, logit_rows=int(last))
+        yield covering(plans, work.mode, rows), Step(sequences=1, rows=rows, first=first, logit_rows=int(last))
 
 
-def _covering(plans: list[Plan], rows: int) -> Plan:
-    return next(plan for plan in plans if plan.rows[0] <= rows <= plan.rows[1])
+def covering(plans: tuple[Plan, ...], mode: str, rows: int) -> Plan:
+    """The plan of the set that runs a step of a mode with so many rows; there must be one."""
+    return next(plan for plan in plans if plan.mode == mode and plan.rows[0] <= rows <= plan.rows[1])
 
 
 def _site(

@@ -88,6 +88,11 @@ def rate_text(per_s: float, unit: str) -> str:
     return _scaled(per_s, tuple(f"{prefix}{unit}/s" for prefix in ("", "k", "M", "G", "T", "P")))
 
 
+def operations_text(count: float) -> str:
+    """`269.1 MFLOP`."""
+    return _scaled(count, tuple(f"{prefix}FLOP" for prefix in ("", "k", "M", "G", "T", "P")))
+
+
 def time_text(seconds: float) -> str:
     """`3.13 ms`, with three digits."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

@@ -330,7 +330,11 @@ def test_a_recipe_states_the_model_and_the_bytes(home: Home, recipe: Path) -> No
             "--threads 1 for h200, which is no processor",
             "leave out --threads",
         ),
-        (["-o", "model"], "the recipe cannot be written: is a directory", "give -o a place that can be written"),
+        (
+            ["-o", "model"],
+            "the recipe cannot be written: is a directory",
+            "make room, or give -o a place that can be written",
+        ),
     ],
 )
 def test_what_no_recipe_can_be_written_for_is_refused(home: Home, arguments: list[str], message: str, fix: str) -> None:

@@ -48,6 +48,8 @@ def test_the_wheel_holds_the_packages_and_the_data_but_no_tests(wheel: Path) -> 
     }
     assert toml <= data
     assert {f"circuit_exec/server/page/{name}" for name in ("index.html", "page.css", "page.js")} <= set(names)
+    shown = ("diagram.css", "page.css", "page.html", "page.js")
+    assert {f"circuit_exec/display/{name}" for name in shown} <= set(names)
     assert "met_circuit-0.1.0.dist-info/licenses/LICENSE" in names
 
 

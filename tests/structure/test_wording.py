@@ -49,6 +49,7 @@ COVERED = (
     "circuit_exec/text/",
     "cli/circuits.py",
     "cli/diff",
+    "cli/display.py",
     "cli/engine_options.py",
     "cli/environment.py",
     "cli/evidence.py",
@@ -61,6 +62,7 @@ COVERED = (
     "cli/serve.py",
     "cli/tokens.py",
     "cli/venn.py",
+    "cli/whole_file.py",
 )
 """Where this holds: how the paths begin."""
 RAISERS = ("Problem", "Refusal", "ValueError", "problem", "problem_at", "refuse", "refused", "retry_later")

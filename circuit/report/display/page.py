@@ -1,0 +1,210 @@
+"""The parts of the page as markup, by the names that its template has for them, and the picture of diagrams alone."""
+
+from collections.abc import Iterator
+
+from circuit.report.display.lines import UNICODE, tag
+from circuit.report.display.markup import Inside, Markup, element, joined
+from circuit.report.display.record import Display, Frame, Part
+from circuit.report.display.roof import intensity, numbered, roof_drawing, speed
+from circuit.report.display.svg import MARGIN, Drawing, drawing
+from circuit.report.display.text import (
+    card_section,
+    diagram_title,
+    layer_glyphs,
+    layers_section,
+    step_text,
+    totals_section,
+)
+from circuit.report.sections import Section, bytes_text, operations_text, rate_text, time_text
+
+COLOURS = 8
+"""Classes of the strip's colours; a glyph tells apart what shares one."""
+TITLE = 26.0
+
+
+def page_parts(report: Display) -> dict[str, str]:
+    """Every part of the page."""
+    made: dict[str, Inside] = {
+        "title": f"{report.card.name} on {report.device.name}",
+        "name": report.card.name,
+        "step": f"{report.device.name}, class {report.device.hardware_class}: {step_text(report)}",
+        "card": _facts(card_section(report)),
+        "totals": _facts(totals_section(report)),
+        "room": _room(report),
+        "strip": _strip(report),
+        "layers": _table(layers_section(report, UNICODE), "layers"),
+        "diagrams": joined(*_diagrams(report)),
+        "roof": _svg(roof_drawing(report), "roofline", "Roofline of the step"),
+        "spots": _spots(report),
+        "plan": _plan(report),
+    }
+    return {name: element("b", part).text[len("<b>") : -len("</b>")] for name, part in made.items()}
+
+
+def picture_parts(report: Display, only: Part | None) -> tuple[Markup, float, float]:
+    """The diagrams below each other, each with a heading: markup, width, height."""
+    places = range(len(report.diagrams)) if only is None else (only.diagram,)
+    made, y, width = [], MARGIN, 0.0
+    head = f"{report.card.name}: {step_text(report)}"
+    for at in places:
+        drawn = drawing(report.diagrams[at])
+        title = element("text", diagram_title(report, at, UNICODE), x=MARGIN, y=y + 16, class_="title")
+        made += [title, element("g", drawn.markup, transform=f"translate(0 {y + TITLE:g})")]
+        y, width = y + TITLE + drawn.height + MARGIN, max(width, drawn.width)
+    return joined(element("title", head), *made), width, y
+
+
+def _svg(drawn: Drawing, look: str, label: str) -> Markup:
+    return element(
+        "svg",
+        drawn.markup,
+        class_=look,
+        viewbox=f"0 0 {drawn.width:g} {drawn.height:g}",
+        width=drawn.width,
+        role="img",
+        aria_label=label,
+    )
+
+
+def _facts(section: Section) -> Markup:
+    """A section of two columns as a list of terms, with its notes."""
+    assert section.table is not None
+    rows = (element("div", element("dt", name), element("dd", value)) for name, value in section.table.rows)
+    notes = (element("p", note, class_="quiet") for note in section.notes)
+    return joined(element("dl", *rows, class_="facts"), *notes)
+
+
+def _table(section: Section, id_: str) -> Markup:
+    assert section.table is not None
+    head = element("tr", *(element("th", text, scope="col") for text in section.table.head))
+    rows = (element("tr", *map(_cell, row)) for row in section.table.rows)
+    return element("table", element("thead", head), element("tbody", *rows), id=id_)
+
+
+def _cell(text: str) -> Markup:
+    return element("td", text)
+
+
+def _room(report: Display) -> Markup:
+    """The bar of the device's memory to scale, and its legend."""
+    room = report.room
+    needed = room.weights + room.pages + room.arena + room.reserved
+    whole = max(room.memory, needed)
+    parts = (
+        ("weights", "weights, as baked", room.weights),
+        ("pages", "keys and values of the step", room.pages),
+        ("arena", "arena", room.arena),
+        ("reserved", "reserved for others", room.reserved),
+        ("free", "free" if room.free >= 0 else "too little", abs(room.free)),
+    )
+    shown = [each for each in parts if each[2]]
+    bar = [
+        element("span", class_=look, style=f"flex-basis:{100 * n / whole:.3f}%", title=f"{what}: {bytes_text(n)}")
+        for look, what, n in shown
+        if look != "free" or room.free > 0
+    ]
+    legend = [
+        element("li", element("i", class_=look), f"{what} ", element("b", bytes_text(n)), f" {n / whole:.1%}")
+        for look, what, n in shown
+    ]
+    says = f"of {bytes_text(room.memory)}; {room.most_sequences:,} sequences of that length fit"
+    return joined(
+        element("div", *bar, class_="bar", role="img", aria_label=f"Memory: {bytes_text(needed)} {says}"),
+        element("ul", *legend, class_="legend"),
+        element("p", f"{bytes_text(needed)} {says}", class_="quiet"),
+    )
+
+
+def _strip(report: Display) -> Markup:
+    """A cell for each part, in the plan's order, that leads to its diagram."""
+    marks = layer_glyphs(report, UNICODE)
+    cells = []
+    for part in report.parts:
+        mark = marks.get(part.diagram)
+        look = "outside" if mark is None else f"k{list(marks).index(part.diagram) % COLOURS}"
+        cells.append(
+            element("a", part.name if mark is None else mark, href=f"#d{part.diagram}", class_=look, title=part.name)
+        )
+    return element("nav", *cells, class_="strip", aria_label="Layers")
+
+
+def _diagrams(report: Display) -> Iterator[Markup]:
+    for at, diagram in enumerate(report.diagrams):
+        title = diagram_title(report, at, UNICODE)
+        drawn = _svg(drawing(diagram), "diagram", title)
+        yield element("figure", element("figcaption", title), drawn, id=f"d{at}")
+
+
+def _spots(report: Display) -> Markup:
+    head = ("", "kernel", "launches", "op/B", "speed", "share", "bound by")
+    rows = []
+    for number, spot in enumerate(numbered(report), 1):
+        ops = spot.flops + 2 * spot.dots
+        cells = (
+            str(number),
+            spot.kernel,
+            f"{spot.launches:,}",
+            f"{intensity(spot):.2f}" if ops else "0",
+            rate_text(speed(spot), "OP") if ops else "moves bytes",
+            f"{spot.share:.1%}",
+            spot.bound,
+        )
+        rows.append(element("tr", *map(_cell, cells), data_spot=number))
+    top = element("tr", *(element("th", text, scope="col") for text in head))
+    return element("table", element("thead", top), element("tbody", *rows), id="spots")
+
+
+PLAN = (
+    "#",
+    "part",
+    "rule",
+    "numerics",
+    "ops",
+    "weights",
+    "states",
+    "edges",
+    "operations",
+    "time",
+    "bound by",
+)
+TEXTS = ("part", "rule", "numerics", "ops", "bound by")
+"""Columns of the plan that are sorted as text; `part` has the number of its layer beside it."""
+
+
+def _plan(report: Display) -> Markup:
+    """Every launch of the plan in its order."""
+    head = [
+        element("th", element("button", name, type="button"), scope="col", class_=None if name in TEXTS else "number")
+        for name in PLAN
+    ]
+    launches: dict[int, Markup] = {}
+    for part in report.parts:
+        diagram = report.diagrams[part.diagram]
+        for place, frame in zip(part.launches, diagram.frames, strict=True):
+            ops = " ".join(diagram.ops[at].name for at in frame.ops)
+            launches[place] = element("tr", *_launch(place, part, frame, ops))
+    rows = (launches[place] for place in sorted(launches))
+    return element("table", element("thead", element("tr", *head)), element("tbody", joined(*rows)), id="plan")
+
+
+def _launch(place: int, part: Part, frame: Frame, ops: str) -> Iterator[Markup]:
+    yield _number(place, str(place))
+    yield element("td", part.name, data_value=-1 if part.layer is None else part.layer)
+    yield element("td", frame.rule, element("small", frame.kernel))
+    yield element("td", f"{tag(frame, UNICODE)} {frame.numerics}", class_=frame.numerics)
+    yield element("td", ops)
+    if frame.figures is None:
+        yield from (_number(0, "") for _ in range(5))
+        yield element("td", "on request")
+        return
+    each = frame.figures
+    for n in (each.weights, each.states, each.edges):
+        yield _number(n, bytes_text(n) if n else "–")
+    ops_count = each.flops + 2 * each.dots
+    yield _number(ops_count, operations_text(ops_count) if ops_count else "–")
+    yield _number(each.ceiling_s, time_text(each.ceiling_s))
+    yield element("td", each.bound)
+
+
+def _number(value: float, text: str) -> Markup:
+    return element("td", text, data_value=repr(value), class_="number")

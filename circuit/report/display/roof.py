@@ -1,0 +1,196 @@
+"""The roofline of a step as SVG: each kernel's launches as a point under the device's roof, both scales logarithmic."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from circuit.report.display.markup import Markup, element, joined
+from circuit.report.display.record import Display, Spot
+from circuit.report.display.svg import Drawing
+from circuit.report.roofline import LOGIC
+from circuit.report.sections import bytes_text, operations_text, rate_text, time_text
+
+WIDTH, LEFT, RIGHT, BELOW, HEIGHT = 440.0, 54.0, 10.0, 40.0, 250.0
+"""Of the picture, its margins, and the height of the field."""
+LABEL, LABEL_ROW, PER_ROW = 17.0, 17.0, 22
+"""The numbers of the points stand above the field, so that none hides another."""
+APART = 13.0
+"""The least height between the names of two ceilings."""
+
+
+def numbered(report: Display) -> tuple[Spot, ...]:
+    """The points in the order of their numbers: by share of the step."""
+    return tuple(sorted(report.spots, key=lambda spot: -spot.ceiling_s))
+
+
+def intensity(spot: Spot) -> float:
+    """Operations for each byte that is moved."""
+    return (spot.flops + 2 * spot.dots) / spot.n_bytes
+
+
+def speed(spot: Spot) -> float:
+    """Operations a second at the ceiling."""
+    return (spot.flops + 2 * spot.dots) / spot.ceiling_s
+
+
+def roof_drawing(report: Display) -> Drawing:
+    """The plot. A kernel that only moves bytes has no place in it."""
+    return _Plot(report).drawing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    """From a value to a coordinate, a decade always as long."""
+
+    least: float
+    most: float
+    first: float
+    last: float
+
+    def at(self, value: float) -> float:
+        part = (math.log10(value) - math.log10(self.least)) / (math.log10(self.most) - math.log10(self.least))
+        return round(self.first + part * (self.last - self.first), 1)
+
+    def decades(self) -> list[float]:
+        return [10.0**n for n in range(round(math.log10(self.least)), round(math.log10(self.most)) + 1)]
+
+
+class _Plot:
+    def __init__(self, report: Display) -> None:
+        self._report = report
+        self._points = [(n, spot) for n, spot in enumerate(numbered(report), 1) if spot.flops + spot.dots]
+        self._bandwidth = report.device.bandwidth.value
+        rates: dict[float, list[str]] = {}
+        for name, figure in report.device.rates:
+            if name != LOGIC:
+                rates.setdefault(figure.value, []).append(name)
+        self._rates = sorted(rates.items())
+        self._label_rows = max(-(-len(self._points) // PER_ROW), 1)
+        top = LABEL_ROW * self._label_rows + 12
+        xs = [intensity(spot) for _, spot in self._points]
+        ridge = self._rates[-1][0] / self._bandwidth
+        self._x = _Scale(
+            least=_decade(min((*xs, ridge)), up=False), most=_decade(max((*xs, ridge)), up=True),
+            first=LEFT, last=WIDTH - RIGHT,
+        )  # fmt: skip
+        ys = (
+            [min(speed(spot) for _, spot in self._points), *(rate for rate, _ in self._rates)]
+            if self._points
+            else [1.0]
+        )
+        self._y = _Scale(
+            least=_decade(min(ys), up=False), most=_decade(max(ys), up=True), first=top + HEIGHT, last=top
+        )  # fmt: skip
+
+    def drawing(self) -> Drawing:
+        parts = (*self._axes(), *self._roofs(), *self._spots())
+        return Drawing(markup=joined(*parts), width=WIDTH, height=self._y.first + BELOW)
+
+    def _axes(self) -> Iterator[Markup]:
+        x, y = self._x, self._y
+        every = max(-(-len(y.decades()) // 9), 1)
+        for value in y.decades()[::every]:
+            at = y.at(value)
+            yield element("line", x1=x.first, x2=x.last, y1=at, y2=at, class_="grid")
+            yield element("text", _short(value), x=x.first - 5, y=at + 3.5, class_="tick right")
+        every = max(-(-len(x.decades()) // 9), 1)
+        for value in x.decades()[::every]:
+            at = x.at(value)
+            yield element("line", x1=at, x2=at, y1=y.last, y2=y.first, class_="grid")
+            yield element("text", _short(value), x=at, y=y.first + 14, class_="tick middle")
+        yield element("text", "operations a byte", x=(x.first + x.last) / 2, y=y.first + 31, class_="axis middle")
+        yield element(
+            "text",
+            "operations a second",
+            x=-(y.first + y.last) / 2,
+            y=12,
+            transform="rotate(-90)",
+            class_="axis middle",
+        )
+
+    def _roofs(self) -> Iterator[Markup]:
+        """The slope of the memory up to the highest ceiling; the ceilings, the one of the plan's unit stronger."""
+        x, y, width = self._x, self._y, self._bandwidth
+        top = self._rates[-1][0]
+        start = max(x.least, y.least / width)
+        end = min(x.most, top / width)
+        tells = element("title", f"memory: {rate_text(width, 'B')}")
+        yield element(
+            "g",
+            tells,
+            element(
+                "path", d=f"M{x.at(start):g} {y.at(start * width):g}L{x.at(end):g} {y.at(end * width):g}", class_="roof"
+            ),
+        )
+        free = math.inf
+        for rate, names in reversed(self._rates):
+            used = self._report.unit in names
+            at, label = y.at(rate), ", ".join(names)
+            said = f"{label} {rate_text(rate, _unit(names))}"
+            line = element(
+                "line",
+                x1=x.at(max(rate / width, x.least)),
+                x2=x.last,
+                y1=at,
+                y2=at,
+                class_="roof" if used else "roof unused",
+            )
+            free = max(at - 4, -math.inf) if free == math.inf else max(at - 4, free + APART)
+            text = element(
+                "text", said, x=x.last - 2, y=free, class_="ceiling right" if used else "ceiling unused right"
+            )
+            yield element("g", element("title", said if used else f"{said}, which the plan does not use"), line, text)
+
+    def _spots(self) -> Iterator[Markup]:
+        """Points, each with its number above the field; where points crowd, numbers move aside and lines lead back."""
+        placed = sorted(self._points, key=lambda each: (intensity(each[1]), each[0]))
+        xs = _spread([self._x.at(intensity(spot)) for _, spot in placed[:: self._label_rows]], self._x)
+        labels = [(xs[at // self._label_rows], at % self._label_rows) for at in range(len(placed))]
+        for (number, spot), (label_x, row) in zip(placed, labels, strict=True):
+            x, y = self._x.at(intensity(spot)), self._y.at(speed(spot))
+            label_y = LABEL_ROW * row + 10
+            yield element(
+                "g",
+                element("title", _tells(number, spot)),
+                element("path", d=f"M{label_x:g} {label_y + 8:g}L{x:g} {y:g}", class_="lead"),
+                element("circle", cx=x, cy=y, r=3 + 6 * math.sqrt(spot.share), class_="spot"),
+                element("circle", cx=label_x, cy=label_y, r=8, class_="ball"),
+                element("text", number, x=label_x, y=label_y + 3.5, class_="number middle"),
+                class_="point", data_spot=number,
+            )  # fmt: skip
+
+
+def _spread(xs: list[float], scale: _Scale) -> list[float]:
+    """Rising places with LABEL between them, each as near to its own as the ones before it allow, all in the field."""
+    found: list[float] = []
+    for x in xs:
+        found.append(max(x, found[-1] + LABEL) if found else max(x, scale.first))
+    most = scale.last
+    for at in reversed(range(len(found))):
+        found[at] = min(found[at], most)
+        most = found[at] - LABEL
+    return found
+
+
+def _tells(number: int, spot: Spot) -> str:
+    launches = f"{spot.launches} launches" if spot.launches > 1 else "1 launch"
+    work = f"{operations_text(spot.flops + 2 * spot.dots)} on {bytes_text(spot.n_bytes)}"
+    return f"{number}: {spot.kernel}, {launches}, {work}, {time_text(spot.ceiling_s)}, {spot.share:.1%} of the step"
+
+
+def _unit(names: list[str]) -> str:
+    """Operations on integers are not FLOP."""
+    return "FLOP" if any("f" in name.partition(".")[2] for name in names) else "OP"
+
+
+def _decade(value: float, *, up: bool) -> float:
+    """The next power of ten; a value on it has room beside it."""
+    return 10.0 ** (math.floor(math.log10(value)) + 1 if up else math.ceil(math.log10(value)) - 1)
+
+
+def _short(value: float) -> str:
+    """`10`, `1 k`, `100 G`: a power of ten."""
+    if value < 1:
+        return f"{value:g}"
+    place = min(round(math.log10(value)) // 3, 5)
+    return f"{value / 1000**place:g}{' kMGTP'[place].strip() and ' ' + ' kMGTP'[place]}"

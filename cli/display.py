@@ -1,0 +1,123 @@
+"""`met circuit display`: a model as a card, a strip of its layers and a string diagram of each distinct one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from circuit.errors import PlanError, Problem
+from cli.circuits import Mode, checkpoint_of
+from cli.models import ModelArgument
+from cli.options import JsonOption, PolicyOption, RulesOption
+from cli.planner import HardwareOption, MarkdownOption, ReservedOption, SchemaOption, device_of
+from cli.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from circuit.report.display.record import Display, Part
+
+EXAMPLES = """Examples:
+
+\b
+  met circuit display smollm2 --hardware this
+  met circuit display config.json --hardware h200 --mode prefill --width 120
+  met circuit display smollm2 --hardware epyc_9654 --layer 3 --ascii
+  met circuit display config.json --hardware h200 --html model.html --svg model.svg
+"""
+LEAST = 72
+"""The fewest columns that the text is laid out for."""
+
+FileOption = Path | None
+
+
+def display(
+    model: ModelArgument,
+    hardware: HardwareOption,
+    mode: Annotated[Mode, typer.Option("--mode", help="What the step does.")] = "decode",
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", min=1, show_default="1 in decode, the most in prefill", help="Its rows."),
+    ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option("--layer", metavar="N|NAME", show_default="every distinct one", help="One layer's diagram alone."),
+    ] = None,
+    width: Annotated[int, typer.Option("--width", metavar="N", min=LEAST, help="Columns of the text.")] = 80,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII alone.")] = False,
+    html: Annotated[
+        FileOption, typer.Option("--html", metavar="FILE", help="Write it as one page for the browser.")
+    ] = None,
+    svg: Annotated[FileOption, typer.Option("--svg", metavar="FILE", help="Write the diagrams as SVG.")] = None,
+    as_json: JsonOption = False,
+    markdown: MarkdownOption = False,
+    schema: SchemaOption = False,
+    reserved: ReservedOption = 0,
+    policy: PolicyOption = None,
+    rules: RulesOption = "all",
+) -> None:
+    """Show a model: card, strip of layers, a string diagram of each distinct one, totals of a step. Needs no weights.
+
+    With --html or --svg, what is written takes the place of the text.
+    """
+    from circuit.pipeline import Goal, displayed
+    from circuit.report.as_json import record_json, record_schema
+    from circuit.report.display.build import Shown, part_named
+    from circuit.report.display.lines import ASCII, UNICODE
+    from circuit.report.display.record import Display
+    from circuit.report.display.text import display_markdown, display_text
+    from circuit_exec.library import library
+
+    _check(as_json, markdown, schema, ascii_only, width, layer, html)
+    if schema:
+        print(record_schema(Display, "met circuit display"), end="")
+        return
+    device = device_of(hardware)
+    goal = Goal(hardware_class=device.hardware_class, choices=tuple(policy or ()), rules=rules, scheduled=False)
+    asked = Shown(mode=mode, rows=rows, reserved=reserved)
+    found = displayed(checkpoint_of(model), library(), goal, device, _name(model), asked)
+    only = None if layer is None else part_named(found, layer)
+    glyphs = ASCII if ascii_only else UNICODE
+    _write(found, only, html, svg)
+    if as_json:
+        print(record_json(found), end="")
+    elif markdown:
+        print(display_markdown(found, glyphs, only), end="")
+    elif html is None and svg is None:
+        print(display_text(found, width, glyphs, only), end="")
+
+
+def _check(
+    as_json: bool, markdown: bool, schema: bool, ascii_only: bool, width: int, layer: str | None, html: FileOption
+) -> None:
+    """Refuses what would have no effect."""
+    if as_json + markdown + schema > 1:
+        message = "--json, --markdown and --schema are three forms of one report"
+        raise PlanError(Problem(message=message, fix="give one of them"))
+    given = (("--ascii", ascii_only), ("--width", width != 80), ("--layer", layer is not None))
+    data = "--json" if as_json else "--schema" if schema else None
+    for option, has in given:
+        if has and data is not None:
+            raise PlanError(Problem(message=f"{option} changes nothing of {data}", fix="leave out one of them"))
+    if layer is not None and html is not None:
+        message = "--html shows every layer, --layer one"
+        raise PlanError(Problem(message=message, fix="leave out one of them; --svg draws one layer"))
+
+
+def _write(found: "Display", only: "Part | None", html: FileOption, svg: FileOption) -> None:
+    """The files that are asked for."""
+    from circuit_exec.display_page import page, picture
+
+    if html is not None:
+        text = page(found).encode("utf-8")
+        write_whole(html, lambda file: file.write(text), "the page", "--html")
+    if svg is not None:
+        drawn = picture(found, only).encode("utf-8")
+        write_whole(svg, lambda file: file.write(drawn), "the picture", "--svg")
+
+
+def _name(model: str) -> str:
+    """What the model is called: a fetched name, or the last part of a path; of a config.json, its folder's."""
+    path = Path(model)
+    if not path.exists():
+        return model
+    named = path.parent if path.name == "config.json" else path
+    return named.name.removesuffix(".gguf") or "config.json"
