@@ -1,13 +1,17 @@
-"""What is asked of several compilations at once: whose kernels are whose, and in what plans differ."""
+"""What is asked of several compilations at once: whose kernels are whose, in what plans differ, what fusing saves."""
+
+from dataclasses import replace
 
 from circuit.load.devices import Device
 from circuit.load.evidence import load_evidence
 from circuit.load.families import load_families
-from circuit.load.hardware import load_hardware
+from circuit.load.hardware import HardwareClass, load_hardware
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.rules import load_rules
+from circuit.load.settings import is_setting
 from circuit.pipeline import Goal, compiled
 from circuit.report.computed import computed
+from circuit.report.lkb import Base, Lkb, lkb
 from circuit.report.plan_diff import PlanDiff, plan_diff
 from circuit.report.sides import Side
 from circuit.report.venn import Venn, venn
@@ -25,6 +29,26 @@ def venned(asked: tuple[Asked, ...], library: Library, device: Device | None) ->
 def plans_compared(one: Asked, other: Asked, library: Library) -> PlanDiff:
     """In what the plans of two sides differ."""
     return plan_diff(side_of(one, library), side_of(other, library))
+
+
+def kernel_base(asked: Asked, library: Library, device: Device | None) -> Lkb:
+    """What of the class's kernels a model uses, beside the same model with a launch for each op."""
+    checkpoint, goal = asked
+    side = side_of(asked, library)
+    choices = tuple(choice for choice in goal.choices if not is_setting(choice))
+    unfused = compiled(checkpoint, library, replace(goal, choices=choices, rules="reference"))
+    return lkb(side, unfused.plans, _base(library, side.hardware), device)
+
+
+def _base(library: Library, hardware: HardwareClass) -> Base:
+    """What the library has for a class besides its rules and families."""
+    parents = [name for name in hardware.lowered_by if name != hardware.name]
+    folders = tuple(f"kernels/{name}/" for name in hardware.chain)
+    return Base(
+        records=load_evidence(library, hardware),
+        inherited=load_families(library, load_hardware(library, parents[0])) if parents else (),
+        sources=tuple(s for s in library.files if not s.path.endswith(".toml") and s.path.startswith(folders)),
+    )
 
 
 def side_of(asked: Asked, library: Library) -> Side:

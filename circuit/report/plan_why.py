@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from circuit.report.computed import value_text
-from circuit.report.sides import Side, point_text
+from circuit.report.sides import Side, class_of_file, point_text
 from circuit.text import listed
 from circuit.tir.ir import Tir
 from circuit.tir.text import recipe_text
@@ -82,7 +82,7 @@ def _policy(side: Side) -> Named:
 def _rules(side: Side) -> Named:
     """Every rule that took a node, with the class and the line that it is from; and settings."""
     used = {launch.rule for plan in side.plans for launch in plan.launches}
-    found = {f"rule {rule.id}": f"{rule.file.split(chr(47))[-3]}:{rule.line}" for rule in side.rules if rule.id in used}
+    found = {f"rule {rule.id}": f"{class_of_file(rule.file)}:{rule.line}" for rule in side.rules if rule.id in used}
     found |= {setting.partition("=")[0]: setting.partition("=")[2] for setting in side.plans[0].settings}
     return {"set of rules": side.which} | found | {"nodes": str(len(side.tir.nodes))}
 

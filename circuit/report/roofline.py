@@ -99,7 +99,7 @@ class Roofline:
 def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PORTABLE) -> Roofline:
     """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError."""
     rates = _rates(device, unit)
-    steps = tuple(_steps(plans, work))
+    steps = tuple(steps_of(plans, work))
     costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
     known: dict[tuple[Kernel, Step], Cost] = {}
     launches = 0
@@ -175,7 +175,8 @@ def share(site: Site, of: Roofline) -> float:
     return site.ceiling_s / of.ceiling_s
 
 
-def _steps(plans: tuple[Plan, ...], work: Work) -> Iterator[tuple[Plan, Step]]:
+def steps_of(plans: tuple[Plan, ...], work: Work) -> Iterator[tuple[Plan, Step]]:
+    """The steps of a work, each with the plan that covers its rows."""
     own = [plan for plan in plans if plan.mode == work.mode]
     if work.context > own[0].context:
         message = f"{work.name} is at {work.context} positions, the model has {own[0].context}"

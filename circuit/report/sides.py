@@ -39,3 +39,8 @@ def point_text(side: Side, family: str, point: str) -> str:
     points = next(each.points for each in side.families if each.id == family)
     values = next(each.values for each in points if each.id == point)
     return " ".join([point, *(f"{name}={value}" for name, value in values)])
+
+
+def class_of_file(path: str) -> str:
+    """The class that a file of `kernels/<class>/common/` is of."""
+    return path.replace("\\", "/").split("/")[-3]

@@ -13,9 +13,10 @@ from typing import Literal
 from circuit.load.devices import Device
 from circuit.load.evidence import Evidence
 from circuit.load.rules import Rule
-from circuit.lower.proven import rule_hash
 from circuit.plan.ir import Plan
-from circuit.report.computed import Computed, Difference, FactKind, differences, numberless
+from circuit.report.computed import Computed, Difference, differences
+from circuit.report.measured import against_evidence
+from circuit.report.promotion import Differing, Promotion, more_share, promotions
 from circuit.report.shares import Share, shares_of
 from circuit.report.sides import Side, is_rendered
 
@@ -64,21 +65,6 @@ class VennSite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promotion:
-    """A fact in which kernels of a family differ from the nearest ones: as a parameter, it makes one kernel of two.
-
-    `values` are those of both sides, `kernels` and `share` of the model that is asked about: of its decode work.
-    """
-
-    family: str
-    fact: str
-    kind: FactKind
-    values: tuple[str, ...]
-    kernels: int
-    share: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Venn:
     """The first model beside the others. `others` are, by letter, the novel sites of each other model: what it has that
     none of the rest has. `works` are the names of the works that shares are of."""
@@ -113,26 +99,12 @@ def venn(sides: tuple[Side, ...], records: tuple[Evidence, ...], device: Device 
         models=tuple(_model(letter, side) for letter, side in zip(letters, sides, strict=True)),
         works=tuple((share.mode, share.work) for share in shares),
         sites=sites,
-        promotions=_promotions(sites),
+        promotions=promotions(
+            Differing(family=s.family, kernel=s.kernel, differs=s.differs, share=_decode(s)) for s in sites
+        ),
         unmeasured=_unmeasured(sites, sides[0].rules),
         others=others,
     )
-
-
-def against_evidence(rule: Rule | None, records: tuple[Evidence, ...], mode: str, rows: tuple[int, int]) -> str:
-    """Why a relation counts as not measured at rows of a mode; "" where it was. Nobody measures a rule of one op."""
-    if rule is None or rule.numerics != "bit_identical":
-        return "evidence is of relations"
-    own = [record for record in records if record.rule == rule.id]
-    if not own:
-        return "no record"
-    own = [record for record in own if record.hash == rule_hash(rule)]
-    if not own:
-        return "the rule has changed since"
-    if mode != "decode":
-        return "evidence is of decode steps"
-    within = any(rows[0] <= rung.rows <= rows[1] for record in own for rung in record.rungs)
-    return "" if within else "not at these rows"
 
 
 def _model(letter: str, side: Side) -> VennModel:
@@ -249,28 +221,8 @@ def _machines(same: Computed, records: tuple[Evidence, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(record.machine for record in records if record.rule == same.rule))
 
 
-def _promotions(sites: tuple[VennSite, ...]) -> tuple[Promotion, ...]:
-    """The largest share first; those without one by how many kernels they would serve."""
-    found: dict[tuple[str, str], Promotion] = {}
-    counted: dict[tuple[str, str], set[str]] = {}
-    for site in sites:
-        for each in site.differs:
-            key, values = (site.family, numberless(each.name)), (each.own, each.other)
-            known = found.get(key) or Promotion(
-                family=site.family, fact=key[1], kind=each.kind, values=(), kernels=0, share=None
-            )
-            known = replace(known, values=tuple(dict.fromkeys((*known.values, *filter(None, values)))))
-            if site.kernel not in counted.setdefault(key, set()):
-                counted[key].add(site.kernel)
-                known = replace(known, kernels=len(counted[key]), share=_sum(known.share, site))
-            found[key] = known
-    return tuple(sorted(found.values(), key=lambda p: (-(p.share or 0.0), -p.kernels, p.family, p.fact)))
-
-
-def _sum(share: float | None, site: VennSite) -> float | None:
-    """A share with that of one more site, of decode."""
-    more = site.share if site.mode == "decode" else None
-    return share if more is None else (share or 0.0) + more
+def _decode(site: VennSite) -> float | None:
+    return site.share if site.mode == "decode" else None
 
 
 def _unmeasured(sites: tuple[VennSite, ...], rules: tuple[Rule, ...]) -> tuple[tuple[str, float | None], ...]:
@@ -279,5 +231,5 @@ def _unmeasured(sites: tuple[VennSite, ...], rules: tuple[Rule, ...]) -> tuple[t
     found: dict[str, float | None] = {}
     for site in sites:
         if site.standing == "shared-unmeasured" and site.mode == "decode" and site.rule in relations:
-            found[site.rule] = _sum(found.get(site.rule), site)
+            found[site.rule] = more_share(found.get(site.rule), site.share)
     return tuple(sorted(found.items(), key=lambda item: (-(item[1] or 0.0), item[0])))

@@ -1,8 +1,9 @@
 """The comparison of kernels as sections."""
 
-from circuit.report.differences_text import difference_rows, short
+from circuit.report.differences_text import difference_rows
+from circuit.report.promotion_text import measure_notes, promotion_sections, share_text
 from circuit.report.sections import Section, Table, not_rendered
-from circuit.report.venn import STANDINGS, Promotion, Venn, VennSite
+from circuit.report.venn import STANDINGS, Venn, VennSite
 
 
 def venn_sections(found: Venn) -> tuple[Section, ...]:
@@ -79,7 +80,8 @@ def _sites(found: Venn, mode: str) -> Section:
         key=lambda site: (STANDINGS.index(site.standing), -(site.share or 0.0)),
     )
     rows = tuple(
-        (site.kernel, _rows(site), str(site.launches), site.standing, site.beside, _part([site.share])) for site in own
+        (site.kernel, _rows(site), str(site.launches), site.standing, site.beside, share_text(site.share))
+        for site in own
     )
     notes = [f"novel in {site.kernel}: {', '.join(site.novel)}" for site in own if site.novel]
     machines = dict.fromkeys(machine for site in own if site.standing == "shared" for machine in site.measured)
@@ -113,34 +115,8 @@ def _differences(found: Venn) -> tuple[Section, ...]:
 
 def _promotions(found: Venn) -> tuple[Section, ...]:
     """Facts that would serve more models as parameters, and relations to be measured."""
-    rows = tuple(
-        (each.fact, each.family, each.kind, _values(each), str(each.kernels), _part([each.share]))
-        for each in found.promotions
-        if each.kind != "chain"
-    )
-    notes = [
-        "param: could be given at run time; dim, format, policy: a kernel for each value, made by the same family"
-    ] * bool(rows)
-    notes += [
-        f"to measure: {rule}{f' ({share:.1%})' if share is not None else ''}, by "
-        f"`met circuit prove {rule} --class {found.hardware_class} --ab MODEL --write`"
-        for rule, share in found.unmeasured
-        if found.rendered
-    ]
-    if not rows and not notes:
-        return ()
-    table = Table(head=("fact", "family", "kind", "values", "kernels", "decode"), rows=rows) if rows else None
-    return (Section(title="promotion: what would make one kernel of several", table=table, notes=tuple(notes)),)
-
-
-def _values(each: Promotion) -> str:
-    shown = [short(value) for value in each.values]
-    if len(", ".join(shown)) <= _VALUES:
-        return ", ".join(shown)
-    return f"{len(shown)} values"
-
-
-_VALUES = 16
+    measure = measure_notes(found.unmeasured, found.hardware_class) if found.rendered else ()
+    return promotion_sections(found.promotions, measure)
 
 
 def _novel(found: Venn, letter: str, sites: tuple[VennSite, ...]) -> Section:

@@ -119,6 +119,7 @@ from cli.main import status
 for name in sys.argv[2:]:
     for form in ([], ["--json"]) if name != "memory" else ([],):  # whose record is that of plan
         assert status(["circuit", name, sys.argv[1], "--hardware", "h200", *form]) == 0
+assert status(["circuit", "lkb", sys.argv[1], "--hardware", "h200"]) == 0
 assert status(["circuit", "venn", sys.argv[1], sys.argv[1], "--hardware", "h200"]) == 0
 assert status(["circuit", "diff", "--plans", sys.argv[1], "--rules", "reference,all", "--hardware", "h200"]) == 1
 """

@@ -21,7 +21,7 @@ DECODE = Goal(hardware_class="cpu", scheduled=False, steps=(("decode", (1, 8)),)
 
 
 def asked(goal: Goal = DECODE, model_type: str = "llama", **changes: Json) -> Asked:
-    return texts(case(model_type, **changes)), goal  # type: ignore[arg-type]
+    return texts(case(model_type, **changes)), goal
 
 
 BASE = side_of(asked(), LIBRARY)

@@ -12,9 +12,10 @@ from circuit.load.hardware import load_hardware
 from circuit.pipeline import Goal
 from circuit.plan.digest import kernel_digest
 from circuit.report.computed import Computed, differences, value_text
+from circuit.report.measured import against_evidence
 from circuit.report.shares import shares_of
 from circuit.report.sides import Side
-from circuit.report.venn import Venn, VennSite, against_evidence
+from circuit.report.venn import Venn, VennSite
 from tests.cases.texts import Config, case, tensors_of, texts, tir_of
 from tests.lower.library import class_rules, own_library
 

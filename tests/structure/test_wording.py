@@ -54,6 +54,7 @@ COVERED = (
     "cli/environment.py",
     "cli/evidence.py",
     "cli/forms.py",
+    "cli/lkb.py",
     "cli/logits.py",
     "cli/main.py",
     "cli/planner.py",
