@@ -4,6 +4,7 @@ const plan = document.getElementById("plan");
 const body = plan.tBodies[0];
 const rows = [...body.rows];
 const filter = document.getElementById("filter");
+const part = document.getElementById("part");
 
 function key(row, column) {
   const cell = row.cells[column];
@@ -28,7 +29,8 @@ function show() {
   let shown = 0;
   for (const row of rows) {
     const text = row.textContent.toLowerCase();
-    row.hidden = !words.every((word) => text.includes(word));
+    const wanted = !part.value || row.cells[1].textContent === part.value;
+    row.hidden = !wanted || !words.every((word) => text.includes(word));
     shown += !row.hidden;
   }
   document.getElementById("count").textContent = `${shown} of ${rows.length} launches`;
@@ -40,6 +42,7 @@ function point(number, on) {
 
 [...plan.tHead.rows[0].cells].forEach((head, column) => head.firstChild.addEventListener("click", () => sort(column)));
 filter.addEventListener("input", show);
+part.addEventListener("change", show);
 for (const each of document.querySelectorAll("[data-spot]")) {
   each.addEventListener("pointerenter", () => point(each.dataset.spot, true));
   each.addEventListener("pointerleave", () => point(each.dataset.spot, false));

@@ -121,6 +121,15 @@ def test_a_lane_begins_is_read_by_its_ops_and_ends(model_type: str, mode: str) -
         assert entered == {at: set(op.reads) for at, op in enumerate(diagram.ops)}
 
 
+@pytest.mark.parametrize("model_type", ["llama", "qwen2"])
+def test_every_plan_of_the_set_is_the_one_shown_for_its_rows(model_type: str) -> None:
+    for plan in made(model_type).plans:
+        for rows in {plan.rows[0], min(plan.rows[1], 1024)}:
+            report = shown(model_type, plan.mode, rows)
+            assert report.rows == plan.rows
+            assert sum(len(part.launches) for part in report.parts) == len(plan.launches)
+
+
 def test_layers_that_are_the_same_share_a_diagram_and_others_have_glyphs_of_their_own() -> None:
     same, sliding = shown("llama"), shown("qwen2")
     assert [part.diagram for part in same.parts if part.layer is not None] == [1, 1]

@@ -63,7 +63,8 @@ def test_the_names_of_a_model_are_text_on_the_page_and_in_the_picture() -> None:
 @pytest.mark.parametrize(("model_type", "mode"), CASES)
 def test_the_picture_is_xml_and_no_text_of_a_row_meets_another(model_type: str, mode: str) -> None:
     report = shown(model_type, mode)
-    ElementTree.fromstring(picture(report))
+    whole = ElementTree.fromstring(picture(report))
+    assert float(whole.attrib["height"]) < max(drawing(diagram).height for diagram in report.diagrams) + 60
     assert len(picture(report, part_named(report, "0"))) < len(picture(report))
     for diagram in report.diagrams:
         drawn = drawing(diagram)

@@ -1,20 +1,18 @@
 """The page in headless Chromium: a chat in pieces, a stop, what runs, at the sizes of a phone and of a desk."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests.browser import SIZES, chromium
+from tests.browser import opened as opened_at
 from tests.server.harness import Server, wait_for
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
 STOP_EARLY = """() => new Promise((resolve) => {
   const watch = new MutationObserver(() => {
     if (!document.querySelector("#log li.assistant")?.textContent) return;
@@ -26,38 +24,20 @@ STOP_EARLY = """() => new Promise((resolve) => {
   document.getElementById("send").click();
 })"""
 """Sends, and stops the answer at its first text: a tiny model is faster than a hand."""
-SIZES = {"phone": (390, 844), "desk": (1280, 800)}
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser of the system, driven by playwright."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs `pip install -e .[page]`")
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium, for example `apt install chromium`")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    with chromium() as found:
+        yield found
 
 
 @contextmanager
 def opened(browser: Any, server: Server, size: str, scheme: str) -> Iterator[Any]:  # noqa: ANN401
-    """The page; whatever its script or the browser complains of fails the test, and so does a request elsewhere."""
-    width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.extend([message.text] * (message.type in ("error", "warning"))))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    address = f"http://127.0.0.1:{server.port}/"
-    page.goto(address)
-    page.wait_for_selector("#strip .launch")
-    yield page
-    page.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith(address) and not url.startswith("data:")] == []
+    """The page of the server, once it has shown what runs."""
+    with opened_at(browser, f"http://127.0.0.1:{server.port}/", size, scheme) as page:
+        page.wait_for_selector("#strip .launch")
+        yield page
 
 
 @pytest.mark.parametrize("size", SIZES)

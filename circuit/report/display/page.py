@@ -1,12 +1,13 @@
 """The parts of the page as markup, by the names that its template has for them, and the picture of diagrams alone."""
 
+import re
 from collections.abc import Iterator
 
 from circuit.report.display.lines import UNICODE, tag
-from circuit.report.display.markup import Inside, Markup, element, joined
+from circuit.report.display.markup import Inside, Markup, element, escaped, joined
 from circuit.report.display.record import Display, Frame, Part
 from circuit.report.display.roof import intensity, numbered, roof_drawing, speed
-from circuit.report.display.svg import MARGIN, Drawing, drawing
+from circuit.report.display.svg import LETTER, MARGIN, Drawing, drawing
 from circuit.report.display.text import (
     card_section,
     diagram_title,
@@ -36,22 +37,26 @@ def page_parts(report: Display) -> dict[str, str]:
         "diagrams": joined(*_diagrams(report)),
         "roof": _svg(roof_drawing(report), "roofline", "Roofline of the step"),
         "spots": _spots(report),
+        "parts": _choice(report),
         "plan": _plan(report),
     }
     return {name: element("b", part).text[len("<b>") : -len("</b>")] for name, part in made.items()}
 
 
 def picture_parts(report: Display, only: Part | None) -> tuple[Markup, float, float]:
-    """The diagrams below each other, each with a heading: markup, width, height."""
+    """The diagrams, each with a heading, in columns that are no taller than the tallest: markup, width, height."""
     places = range(len(report.diagrams)) if only is None else (only.diagram,)
-    made, y, width = [], MARGIN, 0.0
-    head = f"{report.card.name}: {step_text(report)}"
-    for at in places:
-        drawn = drawing(report.diagrams[at])
-        title = element("text", diagram_title(report, at, UNICODE), x=MARGIN, y=y + 16, class_="title")
-        made += [title, element("g", drawn.markup, transform=f"translate(0 {y + TITLE:g})")]
-        y, width = y + TITLE + drawn.height + MARGIN, max(width, drawn.width)
-    return joined(element("title", head), *made), width, y
+    drawn = [(diagram_title(report, at, UNICODE), drawing(report.diagrams[at])) for at in places]
+    tallest = max(each.height for _, each in drawn) + TITLE
+    made, x, y, wide = [element("title", f"{report.card.name}: {step_text(report)}")], MARGIN, 0.0, 0.0
+    for title, each in drawn:
+        if y and y + TITLE + each.height > tallest:
+            x, y, wide = x + wide + 2 * MARGIN, 0.0, 0.0
+        heading = element("text", title, x=MARGIN, y=TITLE - 8, class_="title")
+        body = element("g", each.markup, transform=f"translate(0 {TITLE:g})")
+        made.append(element("g", heading, body, transform=f"translate({x:g} {y:g})"))
+        y, wide = y + TITLE + each.height + MARGIN, max(wide, each.width, LETTER * len(title) + 2 * MARGIN)
+    return joined(*made), x + wide + MARGIN, tallest + 2 * MARGIN
 
 
 def _svg(drawn: Drawing, look: str, label: str) -> Markup:
@@ -77,12 +82,13 @@ def _facts(section: Section) -> Markup:
 def _table(section: Section, id_: str) -> Markup:
     assert section.table is not None
     head = element("tr", *(element("th", text, scope="col") for text in section.table.head))
-    rows = (element("tr", *map(_cell, row)) for row in section.table.rows)
+    rows = (element("tr", *(element("td", text) for text in row)) for row in section.table.rows)
     return element("table", element("thead", head), element("tbody", *rows), id=id_)
 
 
-def _cell(text: str) -> Markup:
-    return element("td", text)
+def _broken(name: str) -> Markup:
+    """A name that may go on in the next line behind each `_`."""
+    return Markup(text="<wbr>".join(map(escaped, re.split("(?<=_)", name))))
 
 
 def _room(report: Display) -> Markup:
@@ -123,7 +129,14 @@ def _strip(report: Display) -> Markup:
         mark = marks.get(part.diagram)
         look = "outside" if mark is None else f"k{list(marks).index(part.diagram) % COLOURS}"
         cells.append(
-            element("a", part.name if mark is None else mark, href=f"#d{part.diagram}", class_=look, title=part.name)
+            element(
+                "a",
+                part.name if mark is None else mark,
+                href=f"#d{part.diagram}",
+                class_=look,
+                title=part.name,
+                aria_label=part.name,
+            )
         )
     return element("nav", *cells, class_="strip", aria_label="Layers")
 
@@ -142,14 +155,14 @@ def _spots(report: Display) -> Markup:
         ops = spot.flops + 2 * spot.dots
         cells = (
             str(number),
-            spot.kernel,
+            _broken(spot.kernel),
             f"{spot.launches:,}",
             f"{intensity(spot):.2f}" if ops else "0",
             rate_text(speed(spot), "OP") if ops else "moves bytes",
             f"{spot.share:.1%}",
             spot.bound,
         )
-        rows.append(element("tr", *map(_cell, cells), data_spot=number))
+        rows.append(element("tr", *(element("td", each) for each in cells), data_spot=number))
     top = element("tr", *(element("th", text, scope="col") for text in head))
     return element("table", element("thead", top), element("tbody", *rows), id="spots")
 
@@ -187,12 +200,18 @@ def _plan(report: Display) -> Markup:
     return element("table", element("thead", element("tr", *head)), element("tbody", joined(*rows)), id="plan")
 
 
+def _choice(report: Display) -> Markup:
+    """Which part's launches are listed."""
+    options = (element("option", part.name, value=part.name) for part in report.parts)
+    return element("select", element("option", "every part", value=""), *options, id="part")
+
+
 def _launch(place: int, part: Part, frame: Frame, ops: str) -> Iterator[Markup]:
     yield _number(place, str(place))
     yield element("td", part.name, data_value=-1 if part.layer is None else part.layer)
-    yield element("td", frame.rule, element("small", frame.kernel))
+    yield element("td", frame.rule, element("small", _broken(frame.kernel)))
     yield element("td", f"{tag(frame, UNICODE)} {frame.numerics}", class_=frame.numerics)
-    yield element("td", ops)
+    yield element("td", ops, class_="ops")
     if frame.figures is None:
         yield from (_number(0, "") for _ in range(5))
         yield element("td", "on request")

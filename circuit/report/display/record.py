@@ -189,7 +189,9 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """The whole of it. `rows` are those that the plan covers, `sources` what its kernels are."""
+    """The whole of it: one step, `work`, of the plan that covers `rows`. `unit`: what its products run on; `rendered`:
+    whether anything writes the class's language.
+    """
 
     card: Card
     device: Device

@@ -73,17 +73,14 @@ class _Plot:
             least=_decade(min((*xs, ridge)), up=False), most=_decade(max((*xs, ridge)), up=True),
             first=LEFT, last=WIDTH - RIGHT,
         )  # fmt: skip
-        ys = (
-            [min(speed(spot) for _, spot in self._points), *(rate for rate, _ in self._rates)]
-            if self._points
-            else [1.0]
-        )
+        ys = [*(speed(spot) for _, spot in self._points), *(rate for rate, _ in self._rates)]
         self._y = _Scale(
             least=_decade(min(ys), up=False), most=_decade(max(ys), up=True), first=top + HEIGHT, last=top
         )  # fmt: skip
 
     def drawing(self) -> Drawing:
-        parts = (*self._axes(), *self._roofs(), *self._spots())
+        spots = list(self._spots())
+        parts = (*self._axes(), *(lead for lead, _ in spots), *self._roofs(), *(spot for _, spot in spots))
         return Drawing(markup=joined(*parts), width=WIDTH, height=self._y.first + BELOW)
 
     def _axes(self) -> Iterator[Markup]:
@@ -109,55 +106,44 @@ class _Plot:
         )
 
     def _roofs(self) -> Iterator[Markup]:
-        """The slope of the memory up to the highest ceiling; the ceilings, the one of the plan's unit stronger."""
+        """The slope of the memory up to the highest ceiling; the ceilings, that of the plan's unit stronger."""
         x, y, width = self._x, self._y, self._bandwidth
-        top = self._rates[-1][0]
-        start = max(x.least, y.least / width)
-        end = min(x.most, top / width)
-        tells = element("title", f"memory: {rate_text(width, 'B')}")
-        yield element(
-            "g",
-            tells,
-            element(
-                "path", d=f"M{x.at(start):g} {y.at(start * width):g}L{x.at(end):g} {y.at(end * width):g}", class_="roof"
-            ),
-        )
-        free = math.inf
+        start, end = max(x.least, y.least / width), self._rates[-1][0] / width
+        slope = f"M{x.at(start):g} {y.at(start * width):g}L{x.at(end):g} {y.at(end * width):g}"
+        memory = element("title", f"memory: {rate_text(width, 'B')}")
+        yield element("g", memory, element("path", d=slope, class_="roof"))
+        free = 0.0
         for rate, names in reversed(self._rates):
             used = self._report.unit in names
-            at, label = y.at(rate), ", ".join(names)
-            said = f"{label} {rate_text(rate, _unit(names))}"
-            line = element(
-                "line",
-                x1=x.at(max(rate / width, x.least)),
-                x2=x.last,
-                y1=at,
-                y2=at,
-                class_="roof" if used else "roof unused",
-            )
-            free = max(at - 4, -math.inf) if free == math.inf else max(at - 4, free + APART)
-            text = element(
-                "text", said, x=x.last - 2, y=free, class_="ceiling right" if used else "ceiling unused right"
-            )
-            yield element("g", element("title", said if used else f"{said}, which the plan does not use"), line, text)
+            look, more = ("", "") if used else (" unused", ", which the plan does not use")
+            said = f"{', '.join(names)} {rate_text(rate, _unit(names))}"
+            line = element("line", x1=x.at(rate / width), x2=x.last, y1=y.at(rate), y2=y.at(rate), class_=f"roof{look}")
+            free = max(y.at(rate) - (11 if used else 4), free)
+            text = element("text", said, x=x.last - 2, y=free, class_=f"ceiling right{look}")
+            yield element("g", element("title", said + more), line, text)
+            free += APART
 
-    def _spots(self) -> Iterator[Markup]:
-        """Points, each with its number above the field; where points crowd, numbers move aside and lines lead back."""
+    def _spots(self) -> Iterator[tuple[Markup, Markup]]:
+        """Points, each with its number above the field, and the line between them; where points crowd, numbers move
+        aside.
+        """
         placed = sorted(self._points, key=lambda each: (intensity(each[1]), each[0]))
         xs = _spread([self._x.at(intensity(spot)) for _, spot in placed[:: self._label_rows]], self._x)
-        labels = [(xs[at // self._label_rows], at % self._label_rows) for at in range(len(placed))]
-        for (number, spot), (label_x, row) in zip(placed, labels, strict=True):
+        for at, (number, spot) in enumerate(placed):
             x, y = self._x.at(intensity(spot)), self._y.at(speed(spot))
-            label_y = LABEL_ROW * row + 10
-            yield element(
-                "g",
-                element("title", _tells(number, spot)),
+            label_x, label_y = xs[at // self._label_rows], LABEL_ROW * (at % self._label_rows) + 10
+            yield (
                 element("path", d=f"M{label_x:g} {label_y + 8:g}L{x:g} {y:g}", class_="lead"),
-                element("circle", cx=x, cy=y, r=3 + 6 * math.sqrt(spot.share), class_="spot"),
-                element("circle", cx=label_x, cy=label_y, r=8, class_="ball"),
-                element("text", number, x=label_x, y=label_y + 3.5, class_="number middle"),
-                class_="point", data_spot=number,
-            )  # fmt: skip
+                element(
+                    "g",
+                    element("title", _tells(number, spot)),
+                    element("circle", cx=x, cy=y, r=3 + 6 * math.sqrt(spot.share), class_="spot"),
+                    element("circle", cx=label_x, cy=label_y, r=8, class_="ball"),
+                    element("text", number, x=label_x, y=label_y + 3.5, class_="number middle"),
+                    class_="point",
+                    data_spot=number,
+                ),
+            )
 
 
 def _spread(xs: list[float], scale: _Scale) -> list[float]:

@@ -77,7 +77,7 @@ def card_section(report: Display) -> Section:
         *(
             (
                 f"weights in {each.format}",
-                f"{each.tensors} tensors, {bytes_text(each.stored)}, baked {bytes_text(each.baked)}",
+                f"{_counted(each.tensors, 'tensor')}, {bytes_text(each.stored)}, baked {bytes_text(each.baked)}",
             )
             for each in card.formats
         ),
@@ -122,7 +122,16 @@ def layers_section(report: Display, glyphs: Glyphs) -> Section:
         moved = sum(each.weights + each.states + each.edges for each in figures)
         share = f"{times * sum(each.share for each in figures):.1%}" if figures else "on request"
         name = f"{marks.get(at, ' ')} {parts_like(report, at)}"
-        rows.append((name, str(times), str(len(diagram.ops)), str(len(diagram.frames)), bytes_text(moved), share))
+        rows.append(
+            (
+                name,
+                str(times),
+                str(len(diagram.ops)),
+                str(len(diagram.frames)),
+                bytes_text(moved) if figures else "",
+                share,
+            )
+        )
     return Section(
         title="parts that differ, with launches and bytes of one of each, and the share of all",
         table=Table(head=("part", "times", "ops", "launches", "moved", "share"), rows=tuple(rows)),
