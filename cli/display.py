@@ -1,5 +1,7 @@
 """`met circuit display`: a model as a card, a strip of its layers and a string diagram of each distinct one."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,8 +25,8 @@ EXAMPLES = """Examples:
   met circuit display smollm2 --hardware epyc_9654 --layer 3 --ascii
   met circuit display config.json --hardware h200 --html model.html --svg model.svg
 """
-LEAST = 72
-"""The fewest columns that the text is laid out for."""
+LEAST, WIDTH = 72, 80
+"""The fewest columns that the text is laid out for, and those it has where nobody asks."""
 
 FileOption = Path | None
 
@@ -35,13 +37,15 @@ def display(
     mode: Annotated[Mode, typer.Option("--mode", help="What the step does.")] = "decode",
     rows: Annotated[
         int | None,
-        typer.Option("--rows", metavar="N", min=1, show_default="1 in decode, the most in prefill", help="Its rows."),
+        typer.Option(
+            "--rows", metavar="N", min=1, show_default="1 in decode, at most 4096 in prefill", help="Its rows."
+        ),
     ] = None,
     layer: Annotated[
         str | None,
         typer.Option("--layer", metavar="N|NAME", show_default="every distinct one", help="One layer's diagram alone."),
     ] = None,
-    width: Annotated[int, typer.Option("--width", metavar="N", min=LEAST, help="Columns of the text.")] = 80,
+    width: Annotated[int, typer.Option("--width", metavar="N", min=LEAST, help="Columns of the text.")] = WIDTH,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII alone.")] = False,
     html: Annotated[
         FileOption, typer.Option("--html", metavar="FILE", help="Write it as one page for the browser.")
@@ -61,12 +65,22 @@ def display(
     from circuit.pipeline import Goal, displayed
     from circuit.report.as_json import record_json, record_schema
     from circuit.report.display.build import Shown, part_named
+    from circuit.report.display.colour import PLAIN, TERMINAL
     from circuit.report.display.lines import ASCII, UNICODE
     from circuit.report.display.record import Display
     from circuit.report.display.text import display_markdown, display_text
     from circuit_exec.library import library
 
-    _check(as_json, markdown, schema, ascii_only, width, layer, html)
+    _check(
+        {
+            "--json": as_json,
+            "--markdown": markdown,
+            "--schema": schema,
+            "--html": html is not None,
+            "--svg": svg is not None,
+        },
+        {"--ascii": ascii_only, "--width": width != WIDTH, "--layer": layer is not None},
+    )
     if schema:
         print(record_schema(Display, "met circuit display"), end="")
         return
@@ -82,24 +96,31 @@ def display(
     elif markdown:
         print(display_markdown(found, glyphs, only), end="")
     elif html is None and svg is None:
-        print(display_text(found, width, glyphs, only), end="")
+        colours = TERMINAL if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else PLAIN
+        print(display_text(found, width, glyphs, only, colours), end="")
 
 
-def _check(
-    as_json: bool, markdown: bool, schema: bool, ascii_only: bool, width: int, layer: str | None, html: FileOption
-) -> None:
-    """Refuses what would have no effect."""
-    if as_json + markdown + schema > 1:
+_WITHOUT = {
+    "--json": ("--ascii", "--width", "--layer"),
+    "--schema": ("--ascii", "--width", "--layer"),
+    "--markdown": ("--width",),
+    "--html": ("--ascii", "--width", "--layer"),
+    "--svg": ("--ascii", "--width"),
+}
+"""What changes nothing of a form."""
+
+
+def _check(forms: dict[str, bool], options: dict[str, bool]) -> None:
+    """Refuses what would have no effect: an option that the form which is given does not have."""
+    given = [form for form, has in forms.items() if has]
+    printed = [form for form in given if form in ("--json", "--markdown", "--schema")]
+    if len(printed) > 1:
         message = "--json, --markdown and --schema are three forms of one report"
         raise PlanError(Problem(message=message, fix="give one of them"))
-    given = (("--ascii", ascii_only), ("--width", width != 80), ("--layer", layer is not None))
-    data = "--json" if as_json else "--schema" if schema else None
-    for option, has in given:
-        if has and data is not None:
-            raise PlanError(Problem(message=f"{option} changes nothing of {data}", fix="leave out one of them"))
-    if layer is not None and html is not None:
-        message = "--html shows every layer, --layer one"
-        raise PlanError(Problem(message=message, fix="leave out one of them; --svg draws one layer"))
+    for form in printed or given:
+        for option in _WITHOUT[form]:
+            if options[option]:
+                raise PlanError(Problem(message=f"{option} changes nothing of {form}", fix="leave out one of them"))
 
 
 def _write(found: "Display", only: "Part | None", html: FileOption, svg: FileOption) -> None:

@@ -45,6 +45,18 @@ def test_it_is_text_markdown_or_json_of_its_schema(folder: Path, capsys: pytest.
     assert conforms(json.loads(run("--json")), schema) == []
 
 
+def test_a_terminal_has_colours_unless_no_color_is_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert status([*DISPLAY, "--layer", "0"]) == 0
+    assert "\x1b[34m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert status([*DISPLAY, "--layer", "0"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_the_page_and_the_picture_are_written_in_place_of_the_text(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,11 +78,9 @@ def test_the_page_and_the_picture_are_written_in_place_of_the_text(
         (["--json", "--ascii"], "--ascii changes nothing of --json", "leave out one of them"),
         (["--schema", "--width", "90"], "--width changes nothing of --schema", "leave out one of them"),
         (["--json", "--layer", "0"], "--layer changes nothing of --json", "leave out one of them"),
-        (
-            ["--html", "a.html", "--layer", "0"],
-            "--html shows every layer, --layer one",
-            "leave out one of them; --svg draws one layer",
-        ),
+        (["--html", "a.html", "--layer", "0"], "--layer changes nothing of --html", "leave out one of them"),
+        (["--svg", "a.svg", "--ascii"], "--ascii changes nothing of --svg", "leave out one of them"),
+        (["--markdown", "--width", "90"], "--width changes nothing of --markdown", "leave out one of them"),
         (
             ["--layer", "2"],
             "there is no layer `2`; there are layers 0-1, and embed, head, score, hidden",

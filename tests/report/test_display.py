@@ -1,6 +1,7 @@
 """What is displayed of tiny models: every launch once, wires as the plan has them, layers that differ told apart."""
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -14,7 +15,8 @@ from circuit.pipeline import Compiled, Goal, compiled, displayed_on
 from circuit.plan.wires import wires_of
 from circuit.report.as_json import record_json, record_schema
 from circuit.report.display.build import Shown, part_named
-from circuit.report.display.lines import ASCII, UNICODE, diagram_lines
+from circuit.report.display.colour import TERMINAL
+from circuit.report.display.lines import ASCII, UNICODE, Glyphs, diagram_lines
 from circuit.report.display.parts import name_in
 from circuit.report.display.record import Diagram, Display, Part
 from circuit.report.display.rows import rows_of
@@ -184,6 +186,16 @@ def test_a_name_that_has_no_room_is_cut_and_the_cut_is_marked() -> None:
 
 def _renamed(diagram: Diagram, name: str) -> Diagram:
     return replace(diagram, ops=tuple(replace(op, name=name) for op in diagram.ops))
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_colours_change_no_letter_of_a_line(glyphs: Glyphs) -> None:
+    report = shown("qwen2", "prefill")
+    text = display_text(report, 80, glyphs, colours=TERMINAL)
+    assert text.count("\x1b[0m") * 2 == text.count("\x1b[") > 100
+    assert re.sub(r"\x1b\[\d*m", "", text) == display_text(report, 80, glyphs)
+    assert f"\x1b[1m{glyphs.op}\x1b[0m attn.norm" in text
+    assert f"\x1b[33m{glyphs.weight}\x1b[0m attn.norm.weight" in text
 
 
 def test_one_layer_alone_has_its_diagram_and_no_card() -> None:

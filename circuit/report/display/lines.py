@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from circuit.report.display.colour import PLAIN, Colours, coloured
 from circuit.report.display.record import Diagram, DrawnOp, Frame, Kept
 from circuit.report.display.rows import Row, Touch, rows_of
 from circuit.report.sections import bytes_text
@@ -72,15 +73,18 @@ ASCII = Glyphs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Said:
-    """The text of a row: a mark, a name, and either four cells under those of other rows or a text of its own."""
+    """The text of a row: a mark, a name, and either four cells under those of other rows or a text of its own. `look`:
+    of the mark.
+    """
 
     mark: str
+    look: str
     name: str
     cells: tuple[str, str, str, str] | None = None
     text: str = ""
 
 
-def diagram_lines(diagram: Diagram, width: int, glyphs: Glyphs) -> Iterator[str]:
+def diagram_lines(diagram: Diagram, width: int, glyphs: Glyphs, colours: Colours = PLAIN) -> Iterator[str]:
     """The diagram within `width` columns, and no wider than it must be."""
     rows = rows_of(diagram)
     said = [_said(diagram, row, glyphs) for row in rows]
@@ -93,10 +97,11 @@ def diagram_lines(diagram: Diagram, width: int, glyphs: Glyphs) -> Iterator[str]
     width = min(width, max(least + 2, *titles))
     for row, lane, each in zip(rows, lanes, said, strict=True):
         if each is None:
-            yield _border(diagram.frames[row.at], row, lane, width, glyphs)
+            line, look = _border(diagram.frames[row.at], row, lane, width, glyphs), ""
         else:
-            line = lane + _told(each, columns, width - len(lane) - 2, glyphs)
-            yield f"{line.ljust(width - 1)}{glyphs.frame['side']}" if row.frame is not None else line.rstrip()
+            line, look = (lane + _told(each, columns, width - len(lane) - 2, glyphs)).rstrip(), each.look
+            line = line if row.frame is None else f"{line.ljust(width - 1)}{glyphs.frame['side']}"
+        yield coloured(row, line, look, colours)
 
 
 def op_text(op: DrawnOp) -> str:
@@ -164,19 +169,20 @@ def _said(diagram: Diagram, row: Row, glyphs: Glyphs) -> _Said | None:
             return None
         case "op":
             op = diagram.ops[row.at]
-            return _Said(mark=glyphs.op, name=op.name, text=op_text(op))
+            return _Said(mark=glyphs.op, look="op", name=op.name, text=op_text(op))
         case "kept":
             assert row.frame is not None
             return _kept(diagram.frames[row.frame].kept[row.at], glyphs)
         case "read":
-            return _Said(mark=glyphs.wire, name=diagram.wires[row.at].name)
+            return _Said(mark=glyphs.wire, look="memory", name=diagram.wires[row.at].name)
         case "left":
-            return _Said(mark=glyphs.wire, name=diagram.wires[row.at].name, text="to what is behind")
+            return _Said(mark=glyphs.wire, look="memory", name=diagram.wires[row.at].name, text="to what is behind")
         case "given" | "inner" | "written":
             wire = diagram.wires[row.at]
             shape = f"{wire.rows}{glyphs.times}{wire.dim}"
             cells = (shape, wire.format, bytes_text(wire.n_bytes), wire.where)
-            return _Said(mark=glyphs.wire, name=wire.name, cells=cells)
+            look = "chip" if row.kind == "inner" else "memory"
+            return _Said(mark=glyphs.wire, look=look, name=wire.name, cells=cells)
         case _:
             assert_never(row.kind)
 
@@ -184,7 +190,7 @@ def _said(diagram: Diagram, row: Row, glyphs: Glyphs) -> _Said | None:
 def _kept(kept: Kept, glyphs: Glyphs) -> _Said:
     mark = glyphs.weight if kept.kind == "weight" else glyphs.state
     cells = (glyphs.times.join(map(str, kept.shape)), kept.format, bytes_text(kept.moved), kept.kind)
-    return _Said(mark=mark, name=kept.name, cells=cells)
+    return _Said(mark=mark, look=kept.kind, name=kept.name, cells=cells)
 
 
 def _columns(said: list[_Said | None]) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from circuit.plan.text import ranges_text
+from circuit.report.display.colour import PLAIN, Colours
 from circuit.report.display.lines import ASCII, UNICODE, Glyphs, diagram_lines
 from circuit.report.display.record import Diagram, Display, Part
 from circuit.report.sections import (
@@ -24,13 +25,19 @@ TENS = 10
 GAP = "  "
 
 
-def display_text(report: Display, width: int = WIDTH, glyphs: Glyphs = UNICODE, only: Part | None = None) -> str:
+def display_text(
+    report: Display,
+    width: int = WIDTH,
+    glyphs: Glyphs = UNICODE,
+    only: Part | None = None,
+    colours: Colours = PLAIN,
+) -> str:
     """All of it within `width` columns; `only`: one part's diagram."""
     blocks = [] if only else [_text((card_section(report),), width), *_strip_lines(report, width, glyphs)]
     if only is None:
         blocks.append(_text((layers_section(report, glyphs), totals_section(report)), width))
     for at in _wanted(report, only):
-        lines = diagram_lines(report.diagrams[at], width - len(GAP), glyphs)
+        lines = diagram_lines(report.diagrams[at], width - len(GAP), glyphs, colours)
         blocks.append("\n".join([diagram_title(report, at, glyphs), *(GAP + line for line in lines)]) + "\n")
     blocks.append("\n".join(line for text in legend(glyphs) for line in wrap(text, width)) + "\n")
     return _plain("\n".join(blocks), glyphs)
