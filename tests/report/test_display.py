@@ -154,6 +154,14 @@ def test_in_prefill_the_first_and_the_last_layer_are_others() -> None:
     ]  # fmt: skip
 
 
+def test_layers_here_and_there_are_counted() -> None:
+    report = shown("llama")
+    parts = tuple(Part(name=f"layer {at}", layer=at, launches=(), diagram=at % 4 > 0) for at in range(16))
+    assert parts_like(replace(report, parts=parts), 0) == "layers 0, 4, 8, 12"
+    more = (*parts, replace(parts[0], name="layer 16", layer=16))
+    assert parts_like(replace(report, parts=more), 0) == "5 layers from 0 to 16"
+
+
 @pytest.mark.parametrize("count", [1, 62, 63, 126])
 def test_every_distinct_layer_has_a_glyph_of_its_own(count: int) -> None:
     report = shown("llama")

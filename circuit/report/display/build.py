@@ -24,7 +24,7 @@ CONTEXT = 4096
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """What is asked for: a mode, how many rows its step has (of as many sequences in decode, of one in prefill), and
-    memory that is not for the plan. Without rows: one in decode, in prefill as many as a step can have, at most CONTEXT.
+    memory that is not for the plan. Without rows: one in decode; in prefill as many as a step can have, up to CONTEXT.
     """
 
     mode: str = "decode"

@@ -23,6 +23,8 @@ from circuit.report.sections import (
 TENS = 10
 """Layers between two gaps of the strip."""
 GAP = "  "
+MOST = 4
+"""Ranges of layers that are told one by one."""
 
 
 def display_text(
@@ -66,11 +68,14 @@ def layer_glyphs(report: Display, glyphs: Glyphs) -> dict[int, str]:
 
 
 def parts_like(report: Display, diagram: int) -> str:
-    """`layers 0-28, 30` or `head`: the parts that have a diagram."""
+    """`layers 0-28, 30`, `9 layers from 0 to 32`, or `head`: the parts that have a diagram; the strip says which."""
     found = [part for part in report.parts if part.diagram == diagram]
     layers = [part.layer for part in found if part.layer is not None]
     others = [part.name for part in found if part.layer is None]
-    named = [f"layer{'s' if len(layers) > 1 else ''} {ranges_text(layers)}"] if layers else []
+    told = ranges_text(layers)
+    if told.count(",") >= MOST:
+        return ", ".join((f"{len(layers)} layers from {layers[0]} to {layers[-1]}", *others))
+    named = [f"layer{'s' if len(layers) > 1 else ''} {told}"] if layers else []
     return ", ".join((*named, *others))
 
 
