@@ -7,6 +7,7 @@ from circuit.load.evidence import load_evidence
 from circuit.load.families import load_families
 from circuit.load.hardware import HardwareClass, load_hardware
 from circuit.load.inputs import CheckpointTexts, Library
+from circuit.load.plan_file import NamedLaunch, NamedPlan
 from circuit.load.rules import load_rules
 from circuit.load.settings import is_setting
 from circuit.pipeline import Goal, compiled
@@ -48,6 +49,24 @@ def _base(library: Library, hardware: HardwareClass) -> Base:
         records=load_evidence(library, hardware),
         inherited=load_families(library, load_hardware(library, parents[0])) if parents else (),
         sources=tuple(s for s in library.files if not s.path.endswith(".toml") and s.path.startswith(folders)),
+    )
+
+
+def named_plans(asked: Asked, library: Library) -> tuple[NamedPlan, ...]:
+    """The plans of a model as far as names go."""
+    checkpoint, goal = asked
+    return tuple(
+        NamedPlan(
+            arch=plan.arch,
+            hardware_class=plan.hardware_class,
+            mode=plan.mode,
+            rows=plan.rows,
+            launches=tuple(
+                NamedLaunch(kernel=plan.kernels[each.kernel].name, members=each.members, section=each.section)
+                for each in plan.launches
+            ),
+        )
+        for plan in compiled(checkpoint, library, goal).plans
     )
 
 

@@ -27,6 +27,7 @@ from cli import (
     planner,
     recipe,
     serve,
+    trace,
     venn,
     why,
 )
@@ -64,6 +65,7 @@ circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices
 for report in planner.REPORTS:
     circuits.app.command(report.name, epilog=report.examples)(planner.command_of(report))
 circuits.app.command("lkb", epilog=lkb.EXAMPLES)(lkb.lkb)
+circuits.app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
 circuits.app.command("venn", epilog=venn.EXAMPLES)(venn.venn)
 app.add_typer(circuits.app, name="circuit")
 app.add_typer(recipe.app, name="recipe")
@@ -109,7 +111,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     if message.startswith("Usage:"):
         return message
     names = "fetch run chat serve logits bench calibrate emit circuit map show diff display why prove lint".split()
-    names += ["devices", "lkb", "venn", *(report.name for report in planner.REPORTS)]
+    names += ["devices", "lkb", "trace", "venn", *(report.name for report in planner.REPORTS)]
     names += "recipe write check verify".split()
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")

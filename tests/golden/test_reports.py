@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from circuit.comparisons import kernel_base, plans_compared, venned
+from circuit.comparisons import kernel_base, named_plans, plans_compared, venned
 from circuit.load.devices import Device, device_named, load_devices
 from circuit.pipeline import Goal, assessed, audited, precisions
 from circuit.report.audit_text import audit_sections
@@ -15,6 +15,8 @@ from circuit.report.plan_diff_text import plan_diff_sections
 from circuit.report.planner_text import fit_sections, memory_sections, planner_sections
 from circuit.report.precision_text import precision_sections
 from circuit.report.sections import Section, sections_markdown, sections_text
+from circuit.report.trace import Trace, compare_trace
+from circuit.report.trace_text import trace_sections
 from circuit.report.venn_text import venn_sections
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
@@ -86,6 +88,17 @@ def test_the_kernel_base_of_a_tiny_model_is_the_golden_one(golden: Golden) -> No
     without = lkb_sections(kernel_base((texts(case("qwen3")), replace(goal, hardware_class="cpu")), LIBRARY, None))
     assert max(map(len, sections_text(without, 80).splitlines())) <= 80
     golden("qwen3_tiny.cpu.80.lkb", sections_text(without, 80))
+
+
+def test_a_trace_beside_the_plans_of_a_tiny_model_is_the_golden_text(golden: Golden) -> None:
+    plans = named_plans((texts(case("llama")), Goal(hardware_class="hopper", scheduled=False)), LIBRARY)
+    step = [launch.kernel for launch in plans[0].launches if launch.section in ("main", "greedy")]
+    other = [*step[:4], "fill_zeros", *step[4:9], *step[10:]]
+    sections = trace_sections(
+        compare_trace(plans, Trace(kind="Chrome trace", launches=("fill_zeros", *step, *step, *other)))
+    )
+    golden("llama_tiny.hopper.80.trace", sections_text(sections, 80))
+    golden("llama_tiny.hopper.trace.md", sections_markdown(sections))
 
 
 def masked(text: str) -> str:

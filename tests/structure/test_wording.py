@@ -18,6 +18,7 @@ COVERED = (
     "circuit/load/hardware.py",
     "circuit/load/instructions.py",
     "circuit/load/json_text.py",
+    "circuit/load/plan_file.py",
     "circuit/load/policy.py",
     "circuit/load/proofs.py",
     "circuit/load/quantization",
@@ -47,6 +48,7 @@ COVERED = (
     "circuit_exec/recipe_run.py",
     "circuit_exec/server/",
     "circuit_exec/text/",
+    "circuit_exec/trace/",
     "cli/circuits.py",
     "cli/diff",
     "cli/display.py",
@@ -62,6 +64,7 @@ COVERED = (
     "cli/recipe",
     "cli/serve.py",
     "cli/tokens.py",
+    "cli/trace.py",
     "cli/venn.py",
     "cli/whole_file.py",
 )

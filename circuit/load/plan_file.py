@@ -1,0 +1,101 @@
+"""The JSON that `met circuit show --json` prints -> the launches of its plans."""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from circuit.errors import LoadError
+from circuit.load.edge import FileShape, validated
+from circuit.load.json_text import read_json
+from circuit.load.shapes import Mode, RowRange
+from circuit.load.source import Document, line_of
+from circuit.text import Source, problem_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLaunch:
+    """One launch: its kernel's name, the nodes it computes, and the section of the step that it is in."""
+
+    kernel: str
+    members: tuple[str, ...]
+    section: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPlan:
+    """A plan as far as names go."""
+
+    arch: str
+    hardware_class: str
+    mode: str
+    rows: tuple[int, int]
+    launches: tuple[NamedLaunch, ...]
+
+
+def load_plans(source: Source) -> tuple[NamedPlan, ...]:
+    """The plans of a file, one or all of a set; what is wrong with it is a LoadError with the line."""
+    document = read_json(source)
+    if "plans" in document.data:
+        shapes = validated(document, _PlansFile).plans
+        return tuple(_plan(document, shape, ("plans", place)) for place, shape in enumerate(shapes))
+    return (_plan(document, validated(document, _PlanFile), ()),)
+
+
+class _Kernel(FileShape):
+    name: str
+    family: str
+    point: str
+    digest: str
+
+
+class _Launch(FileShape):
+    rule: str
+    numerics: str
+    kernel: int = Field(ge=0)
+    members: list[str]
+    section: str
+    layer: int | None
+    targets: list[object]
+
+
+class _PlanFile(FileShape):
+    digest: str
+    parts: dict[str, str]
+    arch: str
+    hardware_class: str = Field(alias="class")
+    mode: Mode
+    rows: RowRange
+    context: int
+    policy: dict[str, str]
+    notes: list[str]
+    settings: list[str]
+    arena_bytes: int
+    kernels: list[_Kernel]
+    launches: list[_Launch] = Field(min_length=1)
+    buffers: list[object]
+    weights: list[object]
+    states: list[object]
+    outputs: dict[str, int]
+    certificate: list[object]
+
+
+class _PlansFile(FileShape):
+    plans: list[_PlanFile] = Field(min_length=1)
+
+
+def _plan(document: Document, shape: _PlanFile, at: tuple[str | int, ...]) -> NamedPlan:
+    for place, launch in enumerate(shape.launches):
+        if launch.kernel >= len(shape.kernels):
+            line = line_of(document, (*at, "launches", place, "kernel"))
+            message = f"launch {place} is of kernel {launch.kernel}, the plan has {len(shape.kernels)}"
+            raise LoadError(problem_at(document.source, line, message, "write the file with `met circuit show --json`"))
+    return NamedPlan(
+        arch=shape.arch,
+        hardware_class=shape.hardware_class,
+        mode=shape.mode,
+        rows=(shape.rows[0], shape.rows[1]),
+        launches=tuple(
+            NamedLaunch(kernel=shape.kernels[launch.kernel].name, members=tuple(launch.members), section=launch.section)
+            for launch in shape.launches
+        ),
+    )
