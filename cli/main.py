@@ -26,6 +26,7 @@ from cli import (
     logits,
     planner,
     recipe,
+    record,
     serve,
     trace,
     venn,
@@ -56,6 +57,7 @@ app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("logits", epilog=logits.EXAMPLES)(logits.logits)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
+app.command("record", epilog=record.EXAMPLES)(record.record)
 app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 app.command("emit", epilog=emit.EXAMPLES)(emit.emit)
 circuits.app.command("diff", epilog=diff.EXAMPLES)(diff.diff)
@@ -110,7 +112,9 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = "fetch run chat serve logits bench calibrate emit circuit map show diff display why prove lint".split()
+    names = (
+        "fetch run chat serve logits bench record calibrate emit circuit map show diff display why prove lint".split()
+    )
     names += ["devices", "lkb", "trace", "venn", *(report.name for report in planner.REPORTS)]
     names += "recipe write check verify".split()
     words = [word for word in arguments[:2] if word in names]

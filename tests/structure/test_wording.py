@@ -62,6 +62,7 @@ COVERED = (
     "cli/planner.py",
     "cli/prove.py",
     "cli/recipe",
+    "cli/record.py",
     "cli/serve.py",
     "cli/tokens.py",
     "cli/trace.py",
