@@ -1,6 +1,6 @@
 """The whole compiler on one screen: texts in, each stage's result out. The caller stops when it has what it wants."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circuit.errors import PlanError, PolicyError, Problem
@@ -23,7 +23,7 @@ from circuit.load.proofs import Proof, load_proofs, proving_class
 from circuit.load.rules import Rule, load_rules
 from circuit.load.settings import changed, is_setting, with_settings
 from circuit.lower.fuse import fuse
-from circuit.lower.ir import Group, Kernel
+from circuit.lower.ir import Group
 from circuit.lower.kernels import defined, realize
 from circuit.lower.lint import linted
 from circuit.lower.match import Which
@@ -31,7 +31,7 @@ from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
-from circuit.plan.kernels import panel_of
+from circuit.plan.kernels import Shared, panel_of
 from circuit.plan.ranges import alike, row_ranges
 from circuit.report.audit import Audit, audit, violations
 from circuit.report.display.build import Shown, display
@@ -123,7 +123,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     if given.stated is not None and (broken := violations(audit_of_groups(grouped, library, goal))):
         raise PolicyError(broken)
     policy, compilers = parted(given.policy, given.owned)
-    shared: dict[Hashable, Kernel] = {}
+    shared = Shared()
     requests = (
         Request(
             hardware=given.hardware,

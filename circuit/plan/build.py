@@ -1,6 +1,6 @@
 """Groups to a plan: kernels, buffers and their places in the arena, launches, weights in order of reading, digests."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from circuit.errors import PlanError, Problem
@@ -25,7 +25,7 @@ from circuit.plan.digest import (
     step_part,
 )
 from circuit.plan.ir import Buffer, BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
-from circuit.plan.kernels import Kernels, Realize, point_of
+from circuit.plan.kernels import Kernels, Realize, Shared, point_of
 from circuit.plan.wires import Ends, Wires, wires_of
 from circuit.tir.activations import activation_notes
 from circuit.tir.ir import Tir, Weight
@@ -35,8 +35,7 @@ from circuit.tir.ir import Tir, Weight
 class Request:
     """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive).
 
-    `settings` are those that are not as the rules state them. `shared`: kernels that other plans of the instance have,
-    to which this one's are added."""
+    `settings` are those that are not as the rules state them. `shared`: what other plans of the instance made."""
 
     hardware: HardwareClass
     families: tuple[Family, ...]
@@ -46,7 +45,7 @@ class Request:
     rows: tuple[int, int]
     run: Run
     realize: Realize
-    shared: dict[Hashable, Kernel] = field(default_factory=dict)
+    shared: Shared = field(default_factory=Shared)
 
 
 def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
@@ -74,7 +73,12 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         "rules": rules_part(groups, request.settings),
         "kernels": kernels_part(made.made, order),
         "class": class_part(request.hardware),
-        "bytes": bytes_part(tir, request.policy, ((node, what) for group, what in changed for node in group.nodes)),
+        "bytes": bytes_part(
+            tir,
+            request.policy,
+            ((node, what) for group, what in changed for node in group.nodes),
+            request.shared.meanings,
+        ),
     }
     return Plan(
         arch=tir.arch,

@@ -37,14 +37,17 @@ def instance_parts(tir: Tir) -> dict[str, str]:
     }
 
 
-def bytes_part(tir: Tir, policy: Policy, changed: Iterable[tuple[int, str]]) -> str:
+def bytes_part(
+    tir: Tir, policy: Policy, changed: Iterable[tuple[int, str]], meanings: dict[Hashable, str] | None = None
+) -> str:
     """The digest of all that output bytes depend on besides the weights' values.
 
     That is the policy, how nodes are wired, and what each node means for one row, as a program over decoded weights.
     `changed` are nodes that a launch computes at another numerics point than their definition's, with that point.
+    `meanings`: digests of what kinds of nodes of the instance mean, to which those of this call are added.
     """
     others = dict(changed)
-    seen: dict[Hashable, str] = {}
+    seen = {} if meanings is None else meanings
     lines = [f"policy {policy.entries}"]
     place_of: dict[int, int] = {}
     for place, node in enumerate(tir.nodes):

@@ -16,6 +16,16 @@ Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
 """How a kernel is made: `lower.kernels.realize`; tests give others."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the plans of one instance have in common, made by the first that needs it: kernels by the signature of a
+    group, and digests of what nodes mean by their kind.
+    """
+
+    kernels: dict[Hashable, Kernel] = field(default_factory=dict)
+    meanings: dict[Hashable, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Kernels:
     """Kernels in order of first use. A signature has all that the program of a group can depend on in the plans of one
@@ -31,7 +41,7 @@ class Kernels:
     mode: str
     rows: tuple[int, int]
     realize: Realize
-    shared: dict[Hashable, Kernel]
+    shared: Shared
     made: list[Kernel] = field(default_factory=list)
     places: dict[Hashable, int] = field(default_factory=dict)
 
@@ -41,16 +51,16 @@ class Kernels:
         rows_hi = self._most_rows(group, point)
         signature = (point.id, rows_hi, self._signature(group))
         if signature not in self.places:
-            if signature not in self.shared:
+            if signature not in self.shared.kernels:
                 wiring = Wiring(
                     stored=self.wires.stored,
                     columns=self.wires.columns,
                     rows_hi=rows_hi,
                     panel=panel_of(self.families),
                 )
-                self.shared[signature] = self.realize(self.tir, group, point, wiring)
+                self.shared.kernels[signature] = self.realize(self.tir, group, point, wiring)
             self.places[signature] = len(self.made)
-            self.made.append(self._named(self.shared[signature]))
+            self.made.append(self._named(self.shared.kernels[signature]))
         return self.places[signature]
 
     def _most_rows(self, group: Group, point: Point) -> int:

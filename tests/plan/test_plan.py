@@ -234,9 +234,9 @@ def test_plans_of_other_rows_share_the_kernels_whose_points_take_both() -> None:
     same = [k for k in other.kernels if (k.family, k.point) in points]
     assert {k.family for k in same} >= {"attention", "rope", "row_norm", "sample"}
     assert all(k.effects in points.values() for k in same if k.family in ("attention", "sample", "log_sum_exp"))
-    made = set(more.shared)
+    made = set(more.shared.kernels)
     planned(LLAMA, asked=replace(more, rows=(5, 64), shared=more.shared))
-    assert set(more.shared) == made, "the same kernels serve other rows of the same points"
+    assert set(more.shared.kernels) == made, "the same kernels serve other rows of the same points"
 
 
 def test_a_kernel_takes_no_more_rows_than_its_rule_and_no_fewer_than_its_plan() -> None:
