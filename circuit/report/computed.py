@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from circuit.formats import INT8_G32
 from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group, Kernel
 from circuit.plan.ir import Plan
@@ -99,20 +100,32 @@ def computed(tir: Tir, groups: tuple[Group, ...], plan: Plan) -> tuple[Computed,
 
 
 def differences(one: Computed, other: Computed) -> tuple[Difference, ...]:
-    """In what two kernels differ. Where their ops do, only what both have of the same op is compared."""
+    """In what two kernels differ. Where their ops do, only what both have of the same op is compared; other ops are the
+    policy's doing where one side has codes in place of rows."""
     own, there = ({fact.name: fact for fact in each.facts} for each in (one, other))
     names = list(dict.fromkeys((*own, *there)))
     found = []
     if one.ops != other.ops:
-        found.append(Difference(name="ops", kind="chain", own=" ".join(one.ops), other=" ".join(other.ops)))
-        names = [name for name in names if name in own and name in there and own[name].kind != "chain"]
+        kind: FactKind = "chain" if has_codes(one) == has_codes(other) else "policy"
+        found.append(Difference(name="ops", kind=kind, own=" ".join(one.ops), other=" ".join(other.ops)))
+        names = [name for name in names if name in own and name in there and not _of_chain(own[name])]
     for name in names:
         a, b = own.get(name), there.get(name)
-        kind = a.kind if a is not None else there[name].kind
         values = (a.value if a is not None else "", b.value if b is not None else "")
         if values[0] != values[1]:
-            found.append(Difference(name=name, kind=kind, own=values[0], other=values[1]))
+            fact = a or there[name]
+            found.append(Difference(name=name, kind=fact.kind, own=values[0], other=values[1]))
     return tuple(found)
+
+
+def has_codes(part: Computed) -> bool:
+    """Whether a row of it is codes with scales: what the policy of activations decides."""
+    return any(fact.kind == "policy" and INT8_G32 in fact.value.split(" ") for fact in part.facts)
+
+
+def _of_chain(fact: Fact) -> bool:
+    """Whether the fact follows from which ops are in the launch: what leaves it, and beside what it is stored."""
+    return fact.kind == "chain" or fact.name.endswith(".strides")
 
 
 def numberless(name: str) -> str:

@@ -10,7 +10,7 @@ def promotion_sections(found: tuple[Promotion, ...], notes: tuple[str, ...]) -> 
     rows = tuple(
         (each.fact, each.family, each.kind, _values(each), str(each.kernels), share_text(each.share))
         for each in found
-        if each.kind != "chain"
+        if each.kind not in ("chain", "plan") and each.fact != "ops"
     )
     if rows:
         said = "param: could be given at run time; dim, format, policy: a kernel for each value, made by one family"

@@ -14,7 +14,7 @@ from circuit.load.devices import Device
 from circuit.load.evidence import Evidence
 from circuit.load.rules import Rule
 from circuit.plan.ir import Plan
-from circuit.report.computed import Computed, Difference, differences
+from circuit.report.computed import Computed, Difference, differences, has_codes
 from circuit.report.measured import against_evidence
 from circuit.report.promotion import Differing, Promotion, more_share, promotions
 from circuit.report.shares import Share, shares_of
@@ -160,27 +160,31 @@ def _by_kernel(parts: tuple[Computed, ...]) -> Iterator[Computed]:
 def _placed(
     same: Computed, plan: Plan, sides: tuple[Side, ...], own: int, rules: dict[str, Rule], records: tuple[Evidence, ...]
 ) -> VennSite:
-    """One site of one plan, beside the nearest kernel of the others' plans for such rows."""
-    best: tuple[tuple[int, int, int, int], int, Computed, tuple[Difference, ...]] | None = None
-    overlap: set[str] = set()
-    for at, side in enumerate(sides):
-        for other in _for_rows(side, plan) if at != own else ():
-            if other.family == same.family:
-                overlap |= set(other.ops)
-            if not _alike(same, other):
-                continue
-            differs = differences(same, other)
-            rank = (STANDINGS.index(_standing(differs)), int(same.ops != other.ops), len(differs), at)
-            if best is None or rank < best[0]:
-                best = (rank, at, other, differs)
-    measured = () if against_evidence(rules.get(same.rule), records, plan.mode, plan.rows) else _machines(same, records)
+    """One site of one plan, beside the nearest kernel of the others' plans for such rows; else for any rows."""
+    others = [(at, side) for at, side in enumerate(sides) if at != own]
+    best = _best(same, [(at, there, ()) for at, side in others for there in _for_rows(side, plan)])
     if best is None:
-        standing: Standing = "novel"
-        fresh = [f"{op} ({m})" for op, m in zip(same.ops, same.members, strict=True) if op not in overlap]
+        best = _best(same, [each for at, side in others for each in _elsewhere(at, side, plan)])
+    measured = () if against_evidence(rules.get(same.rule), records, plan.mode, plan.rows) else _machines(same, records)
+    fresh: list[str] = []
+    if set(same.ops) <= POLICY_OPS:
+        standing: Standing = "policy variant" if best is None else _standing(best.differs)
+    elif best is None:
+        standing = "novel"
+        known = {
+            op
+            for _, side in others
+            for parts in side.computed
+            for p in parts
+            if p.family == same.family
+            for op in p.ops
+        }
+        fresh = [f"{op} ({m})" for op, m in zip(same.ops, same.members, strict=True) if op not in known]
+        fresh = fresh or [f"{op} ({m})" for op, m in zip(same.ops, same.members, strict=True)]
     else:
-        standing = _standing(best[3])
-        standing = "shared-unmeasured" if standing == "shared" and not measured else standing
-        fresh = []
+        standing = _standing(best.differs)
+    if standing == "shared" and not measured:
+        standing = "shared-unmeasured"
     return VennSite(
         mode=plan.mode,
         rows=(plan.rows,),
@@ -190,13 +194,37 @@ def _placed(
         members=same.members,
         launches=len(same.launches),
         standing=standing,
-        beside="" if best is None else chr(ord("A") + best[1]),
-        there="" if best is None else best[2].kernel,
-        differs=() if best is None else best[3],
+        beside="" if best is None else chr(ord("A") + best.side),
+        there="" if best is None else best.there.kernel,
+        differs=() if best is None else best.differs,
         novel=tuple(fresh),
         measured=measured,
         share=None,
     )
+
+
+Candidate = tuple[int, Computed, tuple[Difference, ...]]
+"""The place of a side, a kernel of it, and what is different of its plan already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Best:
+    """The nearest kernel, and of which side."""
+
+    side: int
+    there: Computed
+    differs: tuple[Difference, ...]
+
+
+def _best(same: Computed, candidates: list[Candidate]) -> _Best | None:
+    """Of kernels that can be set beside it, the one with the best standing, the same ops and the fewest differences."""
+    found: list[tuple[tuple[int, int, int, int], _Best]] = []
+    for side, other, known in candidates:
+        if _alike(same, other):
+            differs = (*known, *differences(same, other))
+            rank = (STANDINGS.index(_standing(differs)), int(same.ops != other.ops), len(differs), side)
+            found.append((rank, _Best(side=side, there=other, differs=differs)))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def _for_rows(side: Side, plan: Plan) -> Iterator[Computed]:
@@ -206,15 +234,35 @@ def _for_rows(side: Side, plan: Plan) -> Iterator[Computed]:
             yield from parts
 
 
+def _elsewhere(at: int, side: Side, plan: Plan) -> Iterator[Candidate]:
+    """What all plans of a model compute, with the rows as a difference."""
+    for other, parts in zip(side.plans, side.computed, strict=True):
+        own, there = (f"{each.mode} {each.rows[0]}-{each.rows[1]}" for each in (plan, other))
+        for part in parts:
+            yield at, part, (Difference(name="rows", kind="plan", own=own, other=there),)
+
+
+POLICY_OPS = frozenset({"act_quant"})
+"""Ops that the policy puts into a circuit."""
+
+
 def _alike(one: Computed, other: Computed) -> bool:
-    """Whether a kernel can be set beside another: the same ops, or some of those of one launch of its family."""
-    return one.ops == other.ops or (one.family == other.family and not Counter(one.ops) - Counter(other.ops))
+    """Whether a kernel can be set beside another: the same ops, or some of those of one launch of its family; where the
+    policy made codes of the rows of one side, some of the ops of either, in any family."""
+    if one.ops == other.ops:
+        return True
+    if has_codes(one) == has_codes(other):
+        return one.family == other.family and not Counter(one.ops) - Counter(other.ops)
+    a, b = (Counter(op for op in each.ops if op not in POLICY_OPS) for each in (one, other))
+    return bool(a and b) and (not a - b or not b - a)
 
 
 def _standing(differs: tuple[Difference, ...]) -> Standing:
+    """Other rows alone are as little a policy as a parameter is."""
     if not differs:
         return "shared"
-    return "policy variant" if all(each.kind == "policy" for each in differs) else "parameterization"
+    kinds = {each.kind for each in differs} - {"plan"}
+    return "policy variant" if kinds == {"policy"} else "parameterization"
 
 
 def _machines(same: Computed, records: tuple[Evidence, ...]) -> tuple[str, ...]:

@@ -58,8 +58,8 @@ def _standings(found: Venn, modes: tuple[str, ...]) -> Section:
     notes = [
         "shared: another model runs the same program, and its rule was measured on the class at such rows",
         "shared-unmeasured: the same program, without evidence",
-        "policy variant: it differs in what the policy states alone",
-        "parameterization: the same ops in the same family, at other values",
+        "policy variant: it differs in what the policy states alone, or is the policy's own op",
+        "parameterization: the same ops in one launch of the family, at other values or rows",
         "novel: no other model has these ops in one launch of the family",
     ]
     if not found.device:

@@ -75,17 +75,30 @@ def test_another_storage_of_keys_and_values_is_a_policy_variant_of_what_reads_an
     )
 
 
-def test_codes_in_place_of_rows_are_a_policy_variant_of_a_projection() -> None:
-    config = case("llama", hidden_size=64, intermediate_size=96)
-    stored = texts(config, tensors_of(tir_of(config), "q8_0"))
+def test_codes_in_place_of_rows_are_a_policy_variant_whichever_side_has_them() -> None:
+    stored = texts(case("llama"), tensors_of(tir_of(case("llama")), "q8_0"))
     codes = Goal(hardware_class="cpu", choices=("activations=int8/g32",), scheduled=False)
+    for own, there in ((codes, DEFAULT), (DEFAULT, codes)):
+        found = venned(((stored, own), (stored, there)), LIBRARY, None)
+        assert set(standings(found)) == {"policy variant", "shared-unmeasured"}
+        assert all(sites == () for _, sites in found.others)
     found = venned(((stored, codes), (stored, DEFAULT)), LIBRARY, None)
-    own = {site.rule: site for site in found.sites if site.mode == "prefill"}
-    assert own["linear_qkv_codes"].standing == "policy variant"
-    assert {each.name for each in own["linear_qkv_codes"].differs} == {
+    own_sites = {site.rule: site for site in found.sites if site.mode == "prefill"}
+    assert {each.name for each in own_sites["linear_qkv_codes"].differs} == {
         "linear.reads",
         "linear#2.reads",
         "linear#3.reads",
+    }
+    alone = own_sites["act_quant"]  # what the policy puts in has no counterpart, and is not novel either
+    assert (alone.beside, alone.there, alone.differs, alone.novel) == ("", "", (), ())
+
+
+def test_a_kernel_that_others_have_for_other_rows_alone_differs_in_its_rows() -> None:
+    one, two = (Goal(hardware_class="cpu", scheduled=False, steps=(("decode", (rows, rows)),)) for rows in (1, 2))
+    found = compared(case("llama"), case("llama"), own=one, there=two)
+    assert set(standings(found)) == {"parameterization"}
+    assert {(each.name, each.own, each.other) for site in found.sites for each in site.differs} == {
+        ("rows", "decode 1-1", "decode 2-2")
     }
 
 
