@@ -26,7 +26,7 @@ from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import defined, realize
 from circuit.lower.lint import linted
-from circuit.lower.match import Which
+from circuit.lower.match import Which, applying
 from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
@@ -159,8 +159,12 @@ class _Given:
 def _grouped(tir: Tir, given: _Given, which: Which) -> tuple[Grouped, ...]:
     """The groups of each plan. Parts of the rows that a model has the same kernels for are one plan."""
     sets: list[Grouped] = []
+    found: dict[tuple[str, ...], tuple[Group, ...]] = {}  # by the rules that apply
     for mode, rows in given.parts:
-        groups = fuse(tir, given.rules, given.policy, mode, rows, which)
+        rules = tuple(rule.id for rule in applying(given.rules, given.policy, mode, rows, which))
+        if rules not in found:
+            found[rules] = fuse(tir, given.rules, given.policy, mode, rows, which)
+        groups = found[rules]
         last = sets[-1] if sets else None
         if last and last.mode == mode and alike(given.families, mode, (last.rows, last.groups), (rows, groups)):
             sets[-1] = replace(last, rows=(last.rows[0], rows[1]))

@@ -97,6 +97,14 @@ def why_not(rule: Rule, policy: Policy, mode: str, rows: tuple[int, int], which:
     return tuple(reasons)
 
 
+def applying(
+    rules: tuple[Rule, ...], policy: Policy, mode: str, rows: tuple[int, int], which: Which
+) -> tuple[Rule, ...]:
+    """The rules that can be used, by priority. The groups of an instance follow from them."""
+    used = (rule for rule in rules if not why_not(rule, policy, mode, rows, which))
+    return tuple(sorted(used, key=lambda rule: (-rule.priority, rule.id)))
+
+
 class Matcher:
     """The state of one matching: who owns each node."""
 
@@ -116,9 +124,8 @@ class Matcher:
         self, rules: tuple[Rule, ...], policy: Policy, mode: str, rows: tuple[int, int], which: Which
     ) -> Iterator[Attempt]:
         """Every rule that applies, by priority; whoever wants the groups alone goes through to the end."""
-        for rule in sorted(rules, key=lambda rule: (-rule.priority, rule.id)):
-            if not why_not(rule, policy, mode, rows, which):
-                yield from self.apply(rule)
+        for rule in applying(rules, policy, mode, rows, which):
+            yield from self.apply(rule)
 
     def apply(self, rule: Rule) -> Iterator[Attempt]:
         """Take every chain that the rule matches, in execution order of the anchors of its first op."""
