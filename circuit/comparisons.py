@@ -27,9 +27,9 @@ def venned(asked: tuple[Asked, ...], library: Library, device: Device | None) ->
     return venn(sides, load_evidence(library, sides[0].hardware), device)
 
 
-def plans_compared(one: Asked, other: Asked, library: Library) -> PlanDiff:
-    """In what the plans of two sides differ."""
-    return plan_diff(side_of(one, library), side_of(other, library))
+def plans_compared(one: Asked, other: Asked, library: Library, other_library: Library | None = None) -> PlanDiff:
+    """In what the plans of two sides differ; the other side can be of another version of the library."""
+    return plan_diff(side_of(one, library), side_of(other, other_library or library))
 
 
 def kernel_base(asked: Asked, library: Library, device: Device | None) -> Lkb:

@@ -27,6 +27,7 @@ EXAMPLES = """Examples:
   met circuit diff --plans smollm2 config.json
   met circuit diff --plans smollm2 --rules reference,all
   met circuit diff --plans config.json --hardware h200,b200 --policy kv=bf16,default
+  met circuit diff --plans smollm2 --library own,../other-checkout
 
 Exit code 1: a claimed equality fails, the repeat differs, the control does not, or a tolerance is exceeded; with
 --plans, the plans differ.
@@ -86,6 +87,15 @@ def diff(
     hardware_class: Annotated[
         str | None, typer.Option("--class", metavar="A,B", show_default="cpu", help="Hardware classes, for --plans.")
     ] = None,
+    libraries: Annotated[
+        str | None,
+        typer.Option(
+            "--library",
+            metavar="A,B",
+            show_default="own",
+            help="Folders with other versions of kernels/ and recipes/, for --plans; own: those of this met.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     markdown: MarkdownOption = False,
     schema: SchemaOption = False,
@@ -108,10 +118,11 @@ def diff(
         "--against": against is not None,
         "--tolerance": tolerance != TOLERANCE,
     }
-    planning = {"--hardware": hardware, "--class": hardware_class, "--markdown": markdown, "--schema": schema}
+    lists = (("--hardware", hardware), ("--class", hardware_class), ("--library", libraries))
+    planning = {**dict(lists), "--markdown": markdown, "--schema": schema}
     if plans:
         _none_of(running, "runs the model, and --plans does not", "leave out", "or --plans")
-        entries = _plan_lists(hardware, hardware_class, policy, rules)
+        entries = _plan_lists((*lists, ("--policy", policy or "default")), rules)
         return diff_plans(models, entries, as_json, markdown, schema)
     _none_of({name: value not in (None, False) for name, value in planning.items()}, "is for --plans", "leave out")
     if len(models) > 1:
@@ -210,9 +221,8 @@ def _words(option: str, text: str) -> list[str]:
     return words
 
 
-def _plan_lists(hardware: str | None, hardware_class: str | None, policy: str | None, rules: str) -> "Lists":
+def _plan_lists(given: tuple[tuple[str, str | None], ...], rules: str) -> "Lists":
     """The lists of --plans, checked; without an entry where an option is not given."""
-    given = (("--hardware", hardware), ("--class", hardware_class), ("--policy", policy or "default"))
     words: list[tuple[str, list[str]]] = [(name, _words(name, text) if text else []) for name, text in given]
     return (*words, ("--rules", [*_rules(rules)]))
 

@@ -1,5 +1,6 @@
 """`met circuit diff --plans`: two plan sets compared, without running anything."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +13,10 @@ from cli.venn import target
 
 if TYPE_CHECKING:
     from circuit.comparisons import Asked
+    from circuit.load.inputs import Library
+
+OWN = "own"
+"""The library that comes with met."""
 
 Lists = tuple[tuple[str, list[str]], ...]
 """Options with their entries: one for both sides, or one for each."""
@@ -22,14 +27,14 @@ def diff_plans(models: list[str], given: Lists, as_json: bool, markdown: bool, s
     from circuit.comparisons import plans_compared
     from circuit.report.plan_diff import PlanDiff
     from circuit.report.plan_diff_text import plan_diff_sections
-    from circuit_exec.library import library
 
     check_forms(as_json, markdown, schema)
     if schema:
         print_schema(PlanDiff, "diff --plans")
         return
-    one, other = (_asked(*side) for side in _sides(models, given))
-    found = plans_compared(one, other, library())
+    sides = _sides(models, given)
+    one, other = (_asked(*side) for side in sides)
+    found = plans_compared(one, other, *(_library(options) for _, options in sides))
     print_report(found, plan_diff_sections(found), as_json, markdown)
     if not found.equal:
         raise typer.Exit(1)
@@ -44,7 +49,7 @@ def _sides(models: list[str], given: Lists) -> "list[tuple[str, dict[str, str]]]
             raise PlanError(Problem(message=message, fix=f"give {option} one entry for both sides, or one for each"))
     if all(len(set(words)) <= 1 for _, words in lists):
         message = "both sides of --plans are the same"
-        fix = "give two models, or A,B to one of --rules, --policy, --class and --hardware"
+        fix = "give two models, or A,B to one of --rules, --policy, --class, --hardware and --library"
         raise PlanError(Problem(message=message, fix=fix))
     return [
         (models[at % len(models)], {name: words[at % len(words)] for name, words in given if words}) for at in (0, 1)
@@ -60,3 +65,10 @@ def _asked(model: str, options: dict[str, str]) -> "Asked":
     which: Rules = "reference" if options["--rules"] == "reference" else "all"  # what else there is was refused
     goal = Goal(hardware_class=name, choices=choices, rules=which, scheduled=False)
     return checkpoint_of(model), goal
+
+
+def _library(options: dict[str, str]) -> "Library":
+    from circuit_exec.library import library
+
+    folder = options.get("--library", OWN)
+    return library(None if folder == OWN else Path(folder))

@@ -115,5 +115,7 @@ def _reasons(found: tuple[Reason, ...]) -> Iterator[Section]:
     yield Section(
         title="why: what the parts hash",
         table=Table(head=("part, value", "A", "B"), rows=tuple(rows)),
-        notes=("rules: the class and the line of its FUSIONS.toml",) if any(e.part == "rules" for e in found) else (),
+        notes=("rules: the class, the line of its FUSIONS.toml, and a digest of what is there",)
+        if any(e.part == "rules" for e in found)
+        else (),
     )

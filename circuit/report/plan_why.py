@@ -1,10 +1,12 @@
 """Why two plan sets differ: what each part digest hashes, set beside each other by name."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from circuit.load.rules import Rule
 from circuit.report.computed import value_text
 from circuit.report.sides import Side, class_of_file, point_text
 from circuit.text import listed
@@ -29,12 +31,19 @@ def reasons(one: Side, other: Side, parts: Iterable[str]) -> Iterator[Reason]:
     """All that is different of some parts. Where names and values do not tell, the order does."""
     for part in parts:
         own, there = _HASHED[part](one), _HASHED[part](other)
-        names = [name for name in dict.fromkeys((*own, *there)) if own.get(name) != there.get(name)]
+        names = [name for name in dict.fromkeys((*own, *there)) if _unlike(part, own.get(name), there.get(name))]
         if not names:
             yield Reason(part=part, what="the same things in another order", own="", other="")
         for name in names:
             if part != "parameters" or (name in own and name in there):  # a node of one side alone is in `structure`
                 yield Reason(part=part, what=name, own=own.get(name, ""), other=there.get(name, ""))
+
+
+def _unlike(part: str, own: str | None, there: str | None) -> bool:
+    """Whether values differ; of a rule, the line that it is on is none."""
+    if part != "rules" or own is None or there is None:
+        return own != there
+    return re.sub(r":[0-9]+ ", " ", own) != re.sub(r":[0-9]+ ", " ", there)
 
 
 def _bytes(side: Side) -> Named:
@@ -80,11 +89,16 @@ def _policy(side: Side) -> Named:
 
 
 def _rules(side: Side) -> Named:
-    """Every rule that took a node, with the class and the line that it is from; and settings."""
+    """Every rule that took a node, with the class and the line that it is from and a digest; and settings."""
     used = {launch.rule for plan in side.plans for launch in plan.launches}
-    found = {f"rule {rule.id}": f"{class_of_file(rule.file)}:{rule.line}" for rule in side.rules if rule.id in used}
+    found = {f"rule {rule.id}": _rule_text(rule) for rule in side.rules if rule.id in used}
     found |= {setting.partition("=")[0]: setting.partition("=")[2] for setting in side.plans[0].settings}
     return {"set of rules": side.which} | found | {"nodes": str(len(side.tir.nodes))}
+
+
+def _rule_text(rule: Rule) -> str:
+    digest = hashlib.sha256(repr(replace(rule, file="", line=None)).encode()).hexdigest()
+    return f"{class_of_file(rule.file)}:{rule.line} {digest[:8]}"
 
 
 def _run(side: Side) -> Named:

@@ -1,11 +1,14 @@
 """`met circuit diff --plans` through the console entry: exit codes, forms, refusals."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from cli.main import status
+from tests.cli.harness import ROOT
 from tests.models import tiny_config, write_config
 from tests.report.test_planner import conforms
 
@@ -56,7 +59,7 @@ def test_it_is_markdown_or_json_of_its_schema(capsys: pytest.CaptureFixture[str]
         (
             ("--plans", "llama"),
             "both sides of --plans are the same",
-            "give two models, or A,B to one of --rules, --policy, --class and --hardware",
+            "give two models, or A,B to one of --rules, --policy, --class, --hardware and --library",
         ),
         (
             ("--plans", "llama", "qwen3", "llama"),
@@ -74,6 +77,12 @@ def test_it_is_markdown_or_json_of_its_schema(capsys: pytest.CaptureFixture[str]
             "leave out --threads or --plans",
         ),
         (("llama", "--hardware", "h200"), "--hardware is for --plans", "leave out --hardware"),
+        (("llama", "--library", "own"), "--library is for --plans", "leave out --library"),
+        (
+            ("--plans", "llama", "--library", "own,qwen3"),
+            "the folder holds no kernels\n --> qwen3",
+            "give a folder that holds kernels/ and recipes/, as a checkout of met does",
+        ),
         (("llama", "--schema"), "--schema is for --plans", "leave out --schema"),
         (
             ("llama", "qwen3"),
@@ -99,3 +108,27 @@ def test_what_cannot_be_compared_is_refused(
     assert found.out == ""
     assert found.err.startswith(f"error: {message}\n"), found.err
     assert fix is None or f"  = fix: {fix}\n" in found.err
+
+
+@pytest.mark.usefixtures("models")
+def test_two_versions_of_the_library_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    (other / "recipes").mkdir(parents=True)
+    shutil.copytree(ROOT / "kernels", other / "kernels")
+    shutil.copy(ROOT / "recipes" / "default.toml", other / "recipes")
+    assert run("llama", "--library", "own,other") == 0
+    capsys.readouterr()
+    rules = other / "kernels" / "cpu" / "common" / "FUSIONS.toml"
+    text = rules.read_text()
+    assert text.count('id = "rope"\n') == 1
+    rules.write_text("\n# one line more\n" + text.replace('id = "rope"\n', 'id = "rope_turned"\n'))
+    assert run("llama", "--library", "own,other", "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [part["name"] for part in found["parts"] if part["different"]] == ["rules"]
+    changed = {reason["what"]: (reason["own"], reason["other"]) for reason in found["reasons"]}
+    assert set(changed) == {"rule rope", "rule rope_turned"}  # the line that the others moved to is no difference
+    assert re.fullmatch(r"cpu:[0-9]+ [0-9a-f]{8}", changed["rule rope"][0])
+    (recipe,) = (other / "recipes").iterdir()
+    recipe.unlink()
+    assert run("llama", "--library", "own,other") == 2
+    assert "error: the folder holds no recipes/default.toml\n --> other\n" in capsys.readouterr().err

@@ -104,4 +104,4 @@ def test_a_trace_beside_the_plans_of_a_tiny_model_is_the_golden_text(golden: Gol
 def masked(text: str) -> str:
     """The text without digests of definitions and the lines of rules, which change with what is not told here."""
     text = re.sub(r"^( +definitions of each plan| +kernels  )[ 0-9a-f]+", r"\1 (left out) ", text, flags=re.MULTILINE)
-    return re.sub(r" *\bcpu:[0-9]+", " cpu:(line)", text)
+    return re.sub(r" *\bcpu:[0-9]+ [0-9a-f]{8}", " cpu:(line)", text)
