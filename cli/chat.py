@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.engine_options import Asked, ContextOption, opened
+from cli.engine_options import PROMPT_ROWS, Asked, ContextOption, opened
 from cli.environment import check_environment
 from cli.models import ModelArgument
 from cli.options import PolicyOption, RulesOption, ThreadsOption
@@ -51,7 +51,15 @@ def chat(
     from circuit_exec.server.errors import Refused
     from circuit_exec.server.served import Options, served_model
 
-    asked = Asked(max_seqs=1, context=context, kv_pages=None, step_rows=None, max_queue=0, prefix_cache=True)
+    asked = Asked(
+        max_seqs=1,
+        context=context,
+        kv_pages=None,
+        step_rows=None,
+        prompt_rows=PROMPT_ROWS,
+        max_queue=0,
+        prefix_cache=True,
+    )
     with opened(model, threads, rules, policy, asked) as ready:
         options = Options(
             name=model,

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from circuit_exec.engine.interface import Observer
     from circuit_exec.model import Model
 
-STEP_ROWS, PROMPT_ROWS = 64, 32
-"""Rows of a step, and at least so many for prompts. More make prompts faster and tokens in between later: with 32
-streams on the demo model, 32 rows of prompts made as many tokens a second as 64, and the 95th percentile of the time
-between two was a quarter to a third lower (the load of `bench/serve_client.py`, class avx512).
+BESIDE_ROWS, PROMPT_ROWS = 16, 256
+"""Rows of prompts in a step, beside choices that make tokens and alone. More make prompts faster and tokens in between
+later: with 8 streams on the demo model and int8 activations, 16 rows made 3.4 and 3.5 times the tokens a second of
+llama.cpp's server in two runs, 24 rows 3.55 times, 32 and 56 rows 3.8 and 3.7 times, and the 95th percentile of the
+time between two tokens was 0.65, 0.63, 0.79, 1.14 and 1.09 times its own (the load of `bench/serve_client.py`).
 """
 
 MAX_SEQS = 8
@@ -41,9 +42,13 @@ StepRowsOption = Annotated[
     typer.Option(
         metavar="N",
         min=2,
-        show_default=f"{STEP_ROWS}, or N of --max-num-seqs + {PROMPT_ROWS}",
-        help="The most rows of a step.",
+        show_default=f"N of --max-num-seqs + {BESIDE_ROWS}",
+        help="The most rows of a step in which choices make tokens.",
     ),
+]
+PromptRowsOption = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="The most rows of a step of prompts alone."),
 ]
 NoPrefixCacheOption = Annotated[
     bool, typer.Option("--no-prefix-cache", help="Compute every prompt from its beginning; no byte changes.")
@@ -58,6 +63,7 @@ class Asked:
     context: int | None
     kv_pages: int | None
     step_rows: int | None
+    prompt_rows: int
     max_queue: int
     prefix_cache: bool
 
@@ -93,6 +99,7 @@ def opened(
         limits = Limits(
             max_seqs=asked.max_seqs,
             step_rows=step_rows_of(asked),
+            prompt_rows=asked.prompt_rows,
             n_pages=n_pages,
             max_queue=asked.max_queue,
             prefix_cache=asked.prefix_cache,
@@ -125,8 +132,8 @@ def _context(layout: "Layout", asked: int | None) -> int:
 
 
 def step_rows_of(asked: Asked) -> int:
-    """The most rows of a step."""
-    return max(STEP_ROWS, asked.max_seqs + PROMPT_ROWS) if asked.step_rows is None else asked.step_rows
+    """The most rows of a step in which choices make tokens."""
+    return asked.max_seqs + BESIDE_ROWS if asked.step_rows is None else asked.step_rows
 
 
 def pages_of(layout: "Layout", context: int, asked: Asked, free: int | None) -> int:

@@ -11,11 +11,13 @@ import typer
 from circuit.errors import LoadError, PlanError, Problem
 from cli.engine_options import (
     MAX_SEQS,
+    PROMPT_ROWS,
     Asked,
     ContextOption,
     KvPagesOption,
     MaxSeqsOption,
     NoPrefixCacheOption,
+    PromptRowsOption,
     StepRowsOption,
     opened,
 )
@@ -59,6 +61,7 @@ def serve(
     context: ContextOption = None,
     kv_pages: KvPagesOption = None,
     step_rows: StepRowsOption = None,
+    prompt_rows: PromptRowsOption = PROMPT_ROWS,
     max_queue: Annotated[
         int, typer.Option(metavar="N", min=1, help="Choices that may wait; more are answered with 429.")
     ] = 256,
@@ -109,6 +112,7 @@ def serve(
         context=agreed(given, "context", "--context", context),
         kv_pages=kv_pages,
         step_rows=step_rows,
+        prompt_rows=prompt_rows,
         max_queue=max_queue,
         prefix_cache=not no_prefix_cache,
     )

@@ -16,11 +16,13 @@ OnEvent = Callable[[Event], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """`max_seqs`: choices that run together. `step_rows`: rows of a step, of running choices first, then of prompts.
-    `n_pages`: of the KV pool. `max_queue`: choices that wait. `prefix_cache`: whether full pages are kept and shared.
+    `prompt_rows`: rows of a step of prompts alone, which keeps no choice waiting for its next token. `n_pages`: of the
+    KV pool. `max_queue`: choices that wait. `prefix_cache`: whether full pages are kept and shared.
     """
 
     max_seqs: int
     step_rows: int
+    prompt_rows: int
     n_pages: int
     max_queue: int
     prefix_cache: bool

@@ -25,6 +25,13 @@ def open_engine(model: Model, limits: Limits, observer: Observer | None = None) 
                 fix=f"give more rows than choices, and at most the {most} rows of a prefill step",
             )
         )
+    if not 1 <= limits.prompt_rows <= most:
+        raise RunError(
+            Problem(
+                message=f"a step of {limits.prompt_rows} rows of prompts is asked for",
+                fix=f"give 1 or more, and at most the {most} rows of a prefill step",
+            )
+        )
     if not 1 <= limits.n_pages <= program.n_pages:
         raise RunError(
             Problem(

@@ -7,7 +7,7 @@ is addressed and prefill gives what decode gave. The choice that was admitted fi
 request fits the pool alone: so all end.
 
 A step has a row for each choice that makes tokens, then rows of prompts: what is left of the step's rows is shared out
-among all prompts, so that a short one does not wait for a long one.
+among all prompts, so that a short one does not wait for a long one. Where no choice makes tokens, a step may be longer.
 """
 
 from collections import deque
@@ -22,8 +22,8 @@ from circuit_exec.engine.sequence import Sequence
 from circuit_exec.engine.slots import Slots
 from circuit_exec.kv import pages_for
 
-LEAST_SHARE = 16
-"""Rows of a prompt in a step where several are computed: a tile of attention's rows."""
+LEAST_SHARE = 8
+"""Rows of a prompt in a step where several are computed: a tile of a projection's rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,7 +82,7 @@ class Scheduler:
 
     def chunks(self) -> list[Chunk]:
         """The rows of prompts in the next step."""
-        left = self.limits.step_rows - len(self.making)
+        left = self.limits.step_rows - len(self.making) if self.making else self.limits.prompt_rows
         found = []
         for place, sequence in enumerate(self.filling):
             share = max(-(-left // (len(self.filling) - place)), LEAST_SHARE)

@@ -51,6 +51,7 @@ class ForwardAnswer(BaseModel):
     threads: int
     max_seqs: int
     step_rows: int
+    prompt_rows: int
     prefix_cache: bool
     plans: list[PlanItem]
     certificate: list[AxisItem]
@@ -74,6 +75,7 @@ def forward_of(served: Served) -> ForwardAnswer:
         threads=runs.n_threads,
         max_seqs=limits.max_seqs,
         step_rows=limits.step_rows,
+        prompt_rows=limits.prompt_rows,
         prefix_cache=limits.prefix_cache,
         plans=[PlanItem(name=plan.name, digest=plan.digest, launches=plan.launches) for plan in runs.plans],
         certificate=[AxisItem(axis=a, holds=h, evidence=e) for a, h, e in runs.certificate],

@@ -25,7 +25,7 @@ from circuit_exec.model import Model
 
 PATIENCE_S = 120.0
 
-LIMITS = Limits(max_seqs=6, step_rows=48, n_pages=40, max_queue=100, prefix_cache=True)
+LIMITS = Limits(max_seqs=6, step_rows=48, prompt_rows=70, n_pages=40, max_queue=100, prefix_cache=True)
 
 ASKED = Request(prompt=(5, 9, 200), max_tokens=12, temperature=0.8, top_p=0.95, seed=7)
 

@@ -17,7 +17,7 @@ from circuit_exec.model import Model, load_model
 from tests.demo import demo_file
 from tests.engine.asking import ASKED, Asked, engine_of
 
-DEMO_LIMITS = Limits(max_seqs=16, step_rows=128, n_pages=120, max_queue=200, prefix_cache=True)
+DEMO_LIMITS = Limits(max_seqs=16, step_rows=128, prompt_rows=256, n_pages=120, max_queue=200, prefix_cache=True)
 
 
 def demo(n_threads: int) -> Model:

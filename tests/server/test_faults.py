@@ -143,12 +143,10 @@ def test_work_that_fails_says_so_at_once() -> None:
         asyncio.run(unless_gone(request_of(), work()))
 
 
-ASKED = Asked(max_seqs=4, context=None, kv_pages=None, step_rows=None, max_queue=8, prefix_cache=True)
+ASKED = Asked(max_seqs=4, context=None, kv_pages=None, step_rows=None, prompt_rows=256, max_queue=8, prefix_cache=True)
 
 
-@pytest.mark.parametrize(
-    ("max_seqs", "step_rows", "expected"), [(1, None, 64), (32, None, 64), (33, None, 65), (8, 40, 40)]
-)
+@pytest.mark.parametrize(("max_seqs", "step_rows", "expected"), [(1, None, 17), (32, None, 48), (8, 40, 40)])
 def test_a_step_has_room_for_every_choice_and_for_prompts(max_seqs: int, step_rows: int | None, expected: int) -> None:
     assert step_rows_of(replace(ASKED, max_seqs=max_seqs, step_rows=step_rows)) == expected
 

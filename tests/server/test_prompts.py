@@ -28,7 +28,7 @@ def served(tokenizer: Tokenizer, template: str | None = None, today: date | None
     """A model that only takes requests; no prompt reaches its engine."""
     if template is not None:
         tokenizer = replace(tokenizer, template=ChatTemplate(text=template, file="here", key=None))
-    limits = Limits(max_seqs=1, step_rows=65, n_pages=16, max_queue=0, prefix_cache=True)
+    limits = Limits(max_seqs=1, step_rows=65, prompt_rows=64, n_pages=16, max_queue=0, prefix_cache=True)
     return Served(
         options=Options(
             name="m", created=0, context=1024, today=today, timeout_s=1, drain_s=0, most_body_bytes=0, log_prompts=False
