@@ -247,7 +247,7 @@ def test_the_description_says_what_runs(engine: Engine) -> None:
         ({"max_seqs": 0}, "0 choices at once and a queue of 100 are asked for", "ask for at least one choice at once"),
         ({"step_rows": 6}, "a step of 6 rows is asked for, with 6 choices at once", "give more rows than choices, and"),
         ({"step_rows": 513}, "a step of 513 rows is asked for", "and at most the 512 rows of a prefill step"),
-        ({"prompt_rows": 0}, "a step of 0 rows of prompts is asked for", "give 1 or more"),
+        ({"prompt_rows": 0}, "a step of 0 rows of prompts is asked for", "give 1 or more, and at most the 512 rows"),
         ({"prompt_rows": 513}, "a step of 513 rows of prompts is asked for", "at most the 512 rows of a prefill step"),
         ({"n_pages": 41}, "41 KV pages are asked for, the model was loaded with 40", "load it with as many pages"),
     ],
