@@ -43,7 +43,7 @@ def _decode(model: torch.nn.Module, n_before: int, n: int) -> Callable[[], objec
     def work() -> None:
         for position in range(n_before, n_before + n):
             model(_ids(model, position, 1), past_key_values=cache, use_cache=True)
-        cache.crop(n_before)
+        cache.crop(-n)
 
     return work
 
