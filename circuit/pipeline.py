@@ -348,13 +348,15 @@ def precisions(checkpoint: CheckpointTexts, library: Library, goal: Goal, device
 
 
 def displayed(
-    checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device, name: str, shown: Shown
+    checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device | None, name: str, shown: Shown
 ) -> Display:
-    """What is shown of a model, which its user calls `name`, on a device of the goal's class."""
+    """What is shown of a model, which its user calls `name`, on the goal's class, or on a device of it."""
     return displayed_on(compiled(checkpoint, library, goal), library, goal, device, name, shown)
 
 
-def displayed_on(made: Compiled, library: Library, goal: Goal, device: Device, name: str, shown: Shown) -> Display:
+def displayed_on(
+    made: Compiled, library: Library, goal: Goal, device: Device | None, name: str, shown: Shown
+) -> Display:
     """The same of a model that is compiled already."""
     hardware = load_hardware(library, goal.hardware_class)
     return display(

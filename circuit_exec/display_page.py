@@ -8,13 +8,16 @@ from circuit.report.display.record import Display, Part
 
 PLACE = re.compile(r"\{\{ (\w+) \}\}")
 """Where the template has a part."""
+ON_DEVICE = re.compile(r" *<!-- on a device -->\n(.*?) *<!-- end -->\n", re.DOTALL)
+"""What of the template stands only where a device is given."""
 
 
 def page(report: Display) -> str:
     """A whole HTML document with its looks and its script inside."""
     looks = {"looks": _read("diagram.css") + _read("page.css"), "script": _read("page.js")}
     parts = page_parts(report) | looks
-    return PLACE.sub(lambda found: parts[found[1]], _read("page.html"))
+    template = ON_DEVICE.sub(r"\1" if report.on_device else "", _read("page.html"))
+    return PLACE.sub(lambda found: parts[found[1]], template)
 
 
 def picture(report: Display, only: Part | None = None) -> str:

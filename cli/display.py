@@ -11,7 +11,8 @@ from circuit.errors import PlanError, Problem
 from cli.circuits import Mode, checkpoint_of
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
-from cli.planner import HardwareOption, MarkdownOption, ReservedOption, SchemaOption, device_of
+from cli.planner import MarkdownOption, ReservedOption, SchemaOption
+from cli.venn import ClassOption, DeviceOption, target
 from cli.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 EXAMPLES = """Examples:
 
 \b
-  met circuit display smollm2 --hardware this
+  met circuit display smollm2
   met circuit display config.json --hardware h200 --mode prefill --width 120
-  met circuit display smollm2 --hardware epyc_9654 --layer 3 --ascii
+  met circuit display smollm2 --class avx2 --layer 3 --ascii
   met circuit display config.json --hardware h200 --html model.html --svg model.svg
 """
 LEAST, WIDTH = 72, 80
@@ -33,7 +34,8 @@ FileOption = Path | None
 
 def display(
     model: ModelArgument,
-    hardware: HardwareOption,
+    hardware: DeviceOption = None,
+    hardware_class: ClassOption = None,
     mode: Annotated[Mode, typer.Option("--mode", help="What the step does.")] = "decode",
     rows: Annotated[
         int | None,
@@ -60,6 +62,7 @@ def display(
 ) -> None:
     """Show a model: card, strip of layers, a string diagram of each distinct one, totals of a step. Needs no weights.
 
+    On a device it has also times, the roofline and the device's memory.
     With --html or --svg, what is written takes the place of the text.
     """
     from circuit.pipeline import Goal, displayed
@@ -84,8 +87,11 @@ def display(
     if schema:
         print(record_schema(Display, "met circuit display"), end="")
         return
-    device = device_of(hardware)
-    goal = Goal(hardware_class=device.hardware_class, choices=tuple(policy or ()), rules=rules, scheduled=False)
+    name, device = target(hardware, hardware_class)
+    if reserved and device is None:
+        message = f"--reserved {reserved} is memory of a device, and none is given"
+        raise PlanError(Problem(message=message, fix="give --hardware, or leave out --reserved"))
+    goal = Goal(hardware_class=name, choices=tuple(policy or ()), rules=rules, scheduled=False)
     asked = Shown(mode=mode, rows=rows, reserved=reserved)
     found = displayed(checkpoint_of(model), library(), goal, device, _name(model), asked)
     only = None if layer is None else part_named(found, layer)

@@ -1,15 +1,11 @@
 """`met circuit lkb`: the kernel base of a class, as one model uses it."""
 
-from typing import Annotated
-
-import typer
-
 from cli.circuits import checkpoint_of
 from cli.forms import check_forms, print_report, print_schema
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption
 from cli.planner import MarkdownOption, SchemaOption
-from cli.venn import ClassOption, target
+from cli.venn import ClassOption, DeviceOption, target
 
 EXAMPLES = """Examples:
 
@@ -22,15 +18,7 @@ EXAMPLES = """Examples:
 
 def lkb(
     model: ModelArgument,
-    hardware: Annotated[
-        str | None,
-        typer.Option(
-            "--hardware",
-            metavar="D",
-            show_default="none, so no times",
-            help="A device, as `met circuit devices` lists them; `this`: the machine at hand.",
-        ),
-    ] = None,
+    hardware: DeviceOption = None,
     hardware_class: ClassOption = None,
     as_json: JsonOption = False,
     markdown: MarkdownOption = False,

@@ -32,7 +32,7 @@ DeviceOption = Annotated[
     typer.Option(
         "--hardware",
         metavar="D",
-        show_default="none, so no shares",
+        show_default="none, so no times",
         help="A device, as `met circuit devices` lists them; `this`: the machine at hand.",
     ),
 ]

@@ -55,6 +55,38 @@ Bound = Literal["memory", "operations"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What all launches of one kernel under one rule move and compute, on any device; bytes and operations as of Site.
+
+    `costs`: of one launch, and how many launches have it.
+    """
+
+    rule: str
+    kernel: str
+    launches: int
+    weights: int
+    states: int
+    edges: int
+    products: int
+    others: int
+    codes: int
+    dots: int
+    costs: tuple[tuple[Cost, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """One work without a device: all of a Roofline that no rate is needed for."""
+
+    work: Work
+    rows: tuple[int, int]
+    steps: int
+    sites: tuple[Counts, ...]
+    launches: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """All launches of one kernel under one rule. Bytes, operations and seconds are of all of them together.
 
@@ -98,7 +130,11 @@ class Roofline:
 
 def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PORTABLE) -> Roofline:
     """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError."""
-    rates = _rates(device, unit)
+    return timed(counted(plans, work), device, unit)
+
+
+def counted(plans: tuple[Plan, ...], work: Work) -> Counted:
+    """What the plan of the set that covers the work does in it. A context beyond the plan's is a PlanError."""
     steps = tuple(steps_of(plans, work))
     costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
     known: dict[tuple[Kernel, Step], Cost] = {}
@@ -116,20 +152,33 @@ def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PO
                 known[kernel, like] = cost_of(kernel, like)
             costs.setdefault((rule, kernel.name), []).append((known[kernel, like], kernel.slots, count))
             launches += count
-    sites = tuple(_site(rule, name, found, device, rates) for (rule, name), found in costs.items())
-    weight_bytes = sum(site.weights for site in sites) // len(steps)
-    return Roofline(
+    return Counted(
         work=work,
         rows=steps[0][0].rows,
         steps=len(steps),
+        sites=tuple(_counts(rule, name, found) for (rule, name), found in costs.items()),
+        launches=launches,
+        tokens=work.sequences * (1 if work.mode == "decode" else work.context),
+    )
+
+
+def timed(found: Counted, device: Device, unit: str = PORTABLE) -> Roofline:
+    """The same on a device."""
+    rates = _rates(device, unit)
+    sites = tuple(_site(each, device, rates) for each in found.sites)
+    weight_bytes = sum(site.weights for site in sites) // found.steps
+    return Roofline(
+        work=found.work,
+        rows=found.rows,
+        steps=found.steps,
         unit=unit,
         sites=sites,
-        launches=launches,
-        launch_s=None if device.launch_s is None else launches * device.launch_s.value,
+        launches=found.launches,
+        launch_s=None if device.launch_s is None else found.launches * device.launch_s.value,
         ceiling_s=sum(site.ceiling_s for site in sites),
         weight_bytes=weight_bytes,
         weight_floor_s=weight_bytes / device.bandwidth.value,
-        tokens=work.sequences * (1 if work.mode == "decode" else work.context),
+        tokens=found.tokens,
     )
 
 
@@ -202,29 +251,19 @@ def covering(plans: tuple[Plan, ...], mode: str, rows: int) -> Plan:
     return next(plan for plan in plans if plan.mode == mode and plan.rows[0] <= rows <= plan.rows[1])
 
 
-def _site(
-    rule: str, kernel: str, found: list[tuple[Cost, tuple[Slot, ...], int]], device: Device, rates: Rates
-) -> Site:
+def _counts(rule: str, kernel: str, found: list[tuple[Cost, tuple[Slot, ...], int]]) -> Counts:
     kinds = {"weight": 0, "state": 0, "edge": 0}
     products = others = codes = dots = launches = 0
-    moving = working = 0.0
-    seconds = 0.0
     for cost, slots, count in found:
-        moved = 0
         for slot, read, written in zip(slots, cost.read, cost.written, strict=True):
             kind = slot.kind if slot.kind in kinds else "edge"
             kinds[kind] += count * (read + written)
-            moved += read + written
-        memory_s, work_s = moved / device.bandwidth.value, _work_s(cost, rates)
-        moving += count * memory_s
-        working += count * work_s
-        seconds += count * max(memory_s, work_s)
         products += count * cost.products
         others += count * cost.others
         codes += count * cost.codes
         dots += count * cost.dots
         launches += count
-    return Site(
+    return Counts(
         rule=rule,
         kernel=kernel,
         launches=launches,
@@ -235,6 +274,28 @@ def _site(
         others=others,
         codes=codes,
         dots=dots,
+        costs=tuple((cost, count) for cost, _, count in found),
+    )
+
+
+def _site(counts: Counts, device: Device, rates: Rates) -> Site:
+    moving = working = seconds = 0.0
+    for cost, count in counts.costs:
+        memory_s, work_s = (sum(cost.read) + sum(cost.written)) / device.bandwidth.value, _work_s(cost, rates)
+        moving += count * memory_s
+        working += count * work_s
+        seconds += count * max(memory_s, work_s)
+    return Site(
+        rule=counts.rule,
+        kernel=counts.kernel,
+        launches=counts.launches,
+        weights=counts.weights,
+        states=counts.states,
+        edges=counts.edges,
+        products=counts.products,
+        others=counts.others,
+        codes=counts.codes,
+        dots=counts.dots,
         ceiling_s=seconds,
         bound="memory" if moving >= working else "operations",
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,42 @@ def test_it_is_text_markdown_or_json_of_its_schema(folder: Path, capsys: pytest.
     assert schema["title"] == "met circuit display"
     assert set(schema["required"]) == set(Display.__dataclass_fields__)
     assert conforms(json.loads(run("--json")), schema) == []
+
+
+def test_without_a_device_it_is_of_a_class(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*more: str) -> str:
+        assert status(["circuit", "display", "config.json", *more]) == 0
+        return capsys.readouterr().out
+
+    assert run() == run("--class", "cpu")
+    assert re.search(r"^  class +hopper$", run("--class", "hopper"), re.MULTILINE)
+    assert conforms(json.loads(run("--json")), json.loads(run("--schema"))) == []
+    assert json.loads(run("--json"))["on_device"] is None
+    assert run("--html", "a.html", "--svg", "a.svg") == ""
+    assert "Under the roof" not in (folder / "a.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "fix"),
+    [
+        (
+            ("--class", "cpu", "--hardware", "h200"),
+            "--class cpu and --hardware h200 are given, and a device has a class",
+            "leave out --class",
+        ),
+        (
+            ("--reserved", "5"),
+            "--reserved 5 is memory of a device, and none is given",
+            "give --hardware, or leave out --reserved",
+        ),
+    ],
+)
+def test_a_device_and_its_memory_are_given_together(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str, fix: str
+) -> None:
+    assert status(["circuit", "display", "config.json", *arguments, "--html", "a.html"]) == 2
+    assert capsys.readouterr().err == f"error: {message}\n  = fix: {fix}\n"
+    assert not (folder / "a.html").exists()
 
 
 def test_a_terminal_has_colours_unless_no_color_is_set(

@@ -26,3 +26,9 @@ def test_the_display_of_a_tiny_model_is_the_golden_one(
     report = displayed(texts(case(model_type)), LIBRARY, goal, target, f"{model_type}_tiny", Shown(mode=mode))
     for width, glyphs in ((80, ASCII), (120, UNICODE)):
         golden(f"{model_type}_tiny.{device}.{width}.display", display_text(report, width, glyphs))
+
+
+def test_the_head_of_a_display_without_a_device_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
+    goal = Goal(hardware_class="avx2", scheduled=False)
+    report = displayed(texts(case("llama")), LIBRARY, goal, None, "llama_tiny", Shown())
+    golden("llama_tiny.avx2.80.display", display_text(report).partition("\nembed: ")[0])

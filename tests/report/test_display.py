@@ -18,7 +18,7 @@ from circuit.report.display.build import Shown, part_named
 from circuit.report.display.colour import TERMINAL
 from circuit.report.display.lines import ASCII, UNICODE, Glyphs, diagram_lines
 from circuit.report.display.parts import name_in
-from circuit.report.display.record import Diagram, Display, Part
+from circuit.report.display.record import Diagram, Display, OnDevice, Part
 from circuit.report.display.rows import rows_of
 from circuit.report.display.text import display_markdown, display_text, layer_glyphs, parts_like
 from circuit.report.memory import memory, needed
@@ -43,6 +43,17 @@ def made(model_type: str) -> Compiled:
 @cache
 def shown(model_type: str, mode: str = "decode", rows: int | None = None) -> Display:
     return displayed_on(made(model_type), LIBRARY, GOAL, H200, "tiny", Shown(mode=mode, rows=rows))
+
+
+@cache
+def without(model_type: str, mode: str = "decode") -> Display:
+    """The same plans without a device."""
+    return displayed_on(made(model_type), LIBRARY, GOAL, None, "tiny", Shown(mode=mode))
+
+
+def of_device(report: Display) -> OnDevice:
+    assert report.on_device is not None
+    return report.on_device
 
 
 CASES = [(model_type, mode) for model_type in ("llama", "qwen2") for mode in MODES]
@@ -245,13 +256,13 @@ def test_the_totals_are_those_of_the_launches_and_of_the_planner(mode: str, rows
     work = of_one.get(mode, Work(name="p", mode="prefill", sequences=1, context=rows))
     found = roofline(made("llama").plans, H200, work)
     assert (found.rows, found.launches) == (report.rows, report.totals.launches)
-    assert report.totals.ceiling_s == found.ceiling_s
+    assert of_device(report).ceiling_s == found.ceiling_s
     frames = [frame for part in report.parts for frame in report.diagrams[part.diagram].frames]
     figures = [frame.figures for frame in frames if frame.figures is not None]
     assert len(figures) == report.totals.launches
     for name in ("weights", "states", "edges", "flops", "dots"):
         assert sum(getattr(each, name) for each in figures) == getattr(report.totals, name), name
-    assert sum(each.share for each in figures) == pytest.approx(1.0)
+    assert sum(each.timed.share for each in figures if each.timed) == pytest.approx(1.0)
     kept = [each for frame in frames if frame.figures is not None for each in frame.kept]
     assert sum(each.moved for each in kept if each.kind == "weight") == report.totals.weights
     assert sum(each.moved for each in kept if each.kind == "state") == report.totals.states
@@ -268,12 +279,34 @@ def test_the_card_counts_what_the_checkpoint_has() -> None:
 
 def test_the_room_is_what_the_memory_report_says() -> None:
     report = shown("llama", "decode", 16)
-    held, room = memory(made("llama").plans, 48), report.room
+    held, room = memory(made("llama").plans, 48), of_device(report).room
     assert room.weights + room.pages + room.arena == needed(held, 16, 1024)
     assert room.free == room.memory - needed(held, 16, 1024)
     reserved = displayed_on(made("llama"), LIBRARY, GOAL, H200, "tiny", Shown(reserved=room.memory))
-    assert reserved.room.free < 0
+    assert of_device(reserved).room.free < 0
     assert "too little" in display_text(reserved)
+
+
+@pytest.mark.parametrize(("model_type", "mode"), CASES)
+def test_without_a_device_all_but_its_figures_is_the_same(model_type: str, mode: str) -> None:
+    own, report = shown(model_type, mode), without(model_type, mode)
+    untimed = tuple(
+        replace(
+            diagram,
+            frames=tuple(
+                replace(frame, figures=frame.figures and replace(frame.figures, timed=None)) for frame in diagram.frames
+            ),
+        )
+        for diagram in own.diagrams
+    )
+    assert report == replace(own, diagrams=untimed, on_device=None)
+    schema = json.loads(record_schema(Display, "met circuit display"))
+    assert conforms(json.loads(record_json(report)), schema) == []
+    for text in (display_text(report), display_markdown(report)):
+        assert re.search(r"ceiling|tok/s|share|free|H200|%| [um]s\b", text) is None
+        assert "class" in text
+    start = "\nembed: "
+    assert display_text(report).partition(start)[2] == display_text(own).partition(start)[2] != ""
 
 
 def test_it_is_json_of_its_schema_and_markdown_with_the_diagrams() -> None:

@@ -22,6 +22,11 @@ TOO_WIDE = """() => {
     .map((e) => `${e.tagName} ${e.getAttribute("class") ?? ""} ${e.textContent.slice(0, 40)}`);
 }"""
 """What reaches beyond the right side of the body; a table scrolls in a box of its own."""
+SCROLLED = """() => {
+  const box = document.querySelector("#layers").closest(".scroll");
+  return box.scrollWidth - box.clientWidth;
+}"""
+"""How much of the table of the layers one has to scroll to."""
 CLIPPED = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
   const box = svg.getBoundingClientRect();
   return [...svg.querySelectorAll("text, rect, circle")].filter((e) => {
@@ -88,6 +93,7 @@ def test_nothing_is_too_wide_clipped_covered_or_pale(
     with opened(browser, written(shown(model_type, mode), tmp_path), size, scheme) as found:
         assert found.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
         assert found.evaluate(TOO_WIDE) == []
+        assert found.evaluate(SCROLLED) == 0
         assert found.evaluate(CLIPPED) == []
         assert found.evaluate(COVERED) == []
         assert found.evaluate(CONTRAST) == []

@@ -16,7 +16,7 @@ from circuit.report.display.roof import LABEL, intensity, numbered, roof_drawing
 from circuit.report.display.svg import LETTER, SMALL, drawing
 from circuit.report.sections import bytes_text
 from circuit_exec.display_page import page, picture
-from tests.report.test_display import CASES, LIBRARY, shown
+from tests.report.test_display import CASES, LIBRARY, of_device, shown, without
 
 HOSTILE = '</title><script>alert("1")</script>&\'\x00'
 
@@ -36,8 +36,9 @@ def hostile(report: Display) -> Display:
         for diagram in report.diagrams
     )
     card = replace(report.card, name=HOSTILE, model_type=HOSTILE, arch=HOSTILE)
-    spots = tuple(replace(spot, kernel=HOSTILE) for spot in report.spots)
-    return replace(report, card=card, diagrams=diagrams, spots=spots)
+    on_device = of_device(report)
+    spots = tuple(replace(spot, kernel=HOSTILE) for spot in on_device.spots)
+    return replace(report, card=card, diagrams=diagrams, on_device=replace(on_device, spots=spots))
 
 
 def test_what_is_no_element_is_escaped() -> None:
@@ -103,6 +104,28 @@ def test_the_template_has_a_place_for_every_part() -> None:
 
 
 @pytest.mark.parametrize(("model_type", "mode"), CASES)
+def test_without_a_device_the_page_has_no_place_for_its_figures(model_type: str, mode: str) -> None:
+    own, text = page(shown(model_type, mode)), page(without(model_type, mode))
+    assert re.findall("<h2>(.*?)</h2>", own) == [
+        "Model", "A step", "Memory of the device", "Layers", "One of each", "Under the roof", "Plan",
+    ]  # fmt: skip
+    assert re.findall("<h2>(.*?)</h2>", text) == ["Model", "A step", "Layers", "One of each", "Plan"]
+    assert "<title>tiny on class hopper</title>" in text
+    assert "<!--" not in own + text
+    assert "{{" not in text
+    body = text.partition("<body>")[2].partition("<script>")[0]
+    assert re.search(r"ceiling|roof|memory of|tok/s|share|H200|%|\d [um]s\b", body) is None
+    assert (
+        re.search(
+            r"ceiling|%|\d [um]s\b", picture(without(model_type, mode)).partition("</style>")[2].partition(">")[2]
+        )
+        is None
+    )
+    head, *rows = re.findall("<tr>(.*?)</tr>", page_parts(without(model_type, mode))["plan"])
+    assert {row.count("<td") for row in rows} == {head.count("<th")} == {9}
+
+
+@pytest.mark.parametrize(("model_type", "mode"), CASES)
 def test_the_table_of_the_plan_has_every_launch_in_order(model_type: str, mode: str) -> None:
     report = shown(model_type, mode)
     table = page_parts(report)["plan"]
@@ -114,7 +137,7 @@ def test_the_table_of_the_plan_has_every_launch_in_order(model_type: str, mode: 
 @pytest.mark.parametrize("device", ["h200", "epyc_9654"])
 def test_a_point_is_under_the_roof_and_no_number_hides_another(model_type: str, mode: str, device: str) -> None:
     own = device_named(load_devices(LIBRARY), device)
-    report = replace(shown(model_type, mode), device=own)
+    report = replace(of_device(shown(model_type, mode)), device=own)
     peak = max(figure.value for name, figure in own.rates if name == report.unit)
     if device == "h200":
         for spot in (spot for spot in report.spots if spot.flops):
@@ -126,13 +149,15 @@ def test_a_point_is_under_the_roof_and_no_number_hides_another(model_type: str, 
     assert len(balls) == sum(spot.flops > 0 for spot in report.spots)
     for (y, x), (other_y, other_x) in pairwise(balls):
         assert y != other_y or other_x - x >= LABEL - 0.11
-    assert [spot.ceiling_s for spot in numbered(report)] == sorted((s.ceiling_s for s in report.spots), reverse=True)
+    assert [spot.timed.ceiling_s for spot in numbered(report)] == sorted(
+        (spot.timed.ceiling_s for spot in report.spots), reverse=True
+    )
 
 
 def test_the_bar_of_the_memory_is_to_scale() -> None:
     report = shown("llama", "decode", 16)
-    room = page_parts(report)["room"]
+    room, memory = page_parts(report)["room"], of_device(report).room
     shares = [float(found) for found in re.findall(r"flex-basis:([\d.]+)%", room)]
     assert sum(shares) == pytest.approx(100.0, abs=0.01)
-    assert f"{bytes_text(report.room.free)}" in room
-    assert f"{report.room.most_sequences:,} sequences of that length fit" in room
+    assert f"{bytes_text(memory.free)}" in room
+    assert f"{memory.most_sequences:,} sequences of that length fit" in room

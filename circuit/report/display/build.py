@@ -9,10 +9,10 @@ from circuit.load.hardware import HardwareClass
 from circuit.lower.ir import Group
 from circuit.plan.ir import Plan
 from circuit.report.display.parts import Drawn, parts_of
-from circuit.report.display.record import Card, Display, Figures, Part, Room, Spot, Stored, Totals
+from circuit.report.display.record import Card, Display, Figures, OnDevice, Part, Room, Spot, Stored, Timed, Totals
 from circuit.report.memory import Memory, baked_bytes, memory, most_sequences, needed, stored_bytes, weight_bytes
 from circuit.report.positions import Step
-from circuit.report.roofline import Roofline, Site, Work, covering, roofline, share
+from circuit.report.roofline import Counted, Counts, Work, counted, covering, share, timed
 from circuit.sigma.page import PAGE
 from circuit.text import listed
 from circuit.tir.ir import Tir
@@ -38,22 +38,26 @@ def display(
     panel: int,
     names: tuple[str, str],
     hardware: HardwareClass,
-    device: Device,
+    device: Device | None,
     shown: Shown,
 ) -> Display:
-    """What is shown of a plan set. `names`: the model's, and its model_type; `panel`: outputs in a panel."""
+    """What is shown of a plan set. `names`: the model's, and its model_type; `panel`: outputs in a panel. Without a
+    device, nothing that takes its figures.
+    """
     every = tuple(plan for plan, _ in plans)
     work = _work(every, shown)
     step = _step(work)
-    found = roofline(every, device, work)
+    found = counted(every, work)
+    held = memory(every, panel)
+    on_device = None if device is None else _on(device, found, held, shown.reserved)
+    times = (None,) * len(found.sites) if on_device is None else tuple(spot.timed for spot in on_device.spots)
     plan = covering(every, work.mode, step.sequences * step.rows)
     groups = next(groups for each, groups in plans if each is plan)
-    figures = {(site.rule, site.kernel): _figures(site, found) for site in found.sites}
+    figures = {(each.rule, each.kernel): _figures(each, time) for each, time in zip(found.sites, times, strict=True)}
     parts, diagrams = parts_of(Drawn(tir=tir, groups=groups, plan=plan, step=step, figures=figures))
-    held = memory(every, panel)
     return Display(
         card=_card(tir, plan, held, panel, names),
-        device=device,
+        hardware_class=hardware.name,
         language=hardware.language,
         rendered=hardware.proven_by == hardware.name,
         work=work,
@@ -61,9 +65,7 @@ def display(
         parts=parts,
         diagrams=diagrams,
         totals=_totals(found),
-        unit=found.unit,
-        spots=tuple(_spot(site, found) for site in found.sites),
-        room=_room(held, device, work, shown.reserved),
+        on_device=on_device,
     )
 
 
@@ -90,40 +92,49 @@ def _step(work: Work) -> Step:
     return Step(sequences=1, rows=work.context, first=0, logit_rows=1)
 
 
-def _flops(site: Site) -> int:
-    return 2 * site.products + site.others
+def _flops(counts: Counts) -> int:
+    return 2 * counts.products + counts.others
 
 
-def _figures(site: Site, of: Roofline) -> Figures:
+def _figures(counts: Counts, time: Timed | None) -> Figures:
     """Of one of the site's launches: in one step, they are all alike."""
-    n = site.launches
+    n = counts.launches
     return Figures(
-        weights=site.weights // n,
-        states=site.states // n,
-        edges=site.edges // n,
-        flops=_flops(site) // n,
-        dots=site.dots // n,
-        ceiling_s=site.ceiling_s / n,
-        share=share(site, of) / n,
-        bound=site.bound,
+        weights=counts.weights // n,
+        states=counts.states // n,
+        edges=counts.edges // n,
+        flops=_flops(counts) // n,
+        dots=counts.dots // n,
+        timed=None if time is None else replace(time, ceiling_s=time.ceiling_s / n, share=time.share / n),
     )
 
 
-def _spot(site: Site, of: Roofline) -> Spot:
+def _on(device: Device, found: Counted, held: Memory, reserved: int) -> OnDevice:
+    roof = timed(found, device)
+    times = (Timed(ceiling_s=each.ceiling_s, share=share(each, roof), bound=each.bound) for each in roof.sites)
+    return OnDevice(
+        device=device,
+        unit=roof.unit,
+        ceiling_s=roof.ceiling_s,
+        launch_s=roof.launch_s,
+        spots=tuple(_spot(each, time) for each, time in zip(found.sites, times, strict=True)),
+        room=_room(held, device, found.work, reserved),
+    )
+
+
+def _spot(counts: Counts, time: Timed) -> Spot:
     return Spot(
-        rule=site.rule,
-        kernel=site.kernel,
-        launches=site.launches,
-        flops=_flops(site),
-        dots=site.dots,
-        n_bytes=site.weights + site.states + site.edges,
-        ceiling_s=site.ceiling_s,
-        share=share(site, of),
-        bound=site.bound,
+        rule=counts.rule,
+        kernel=counts.kernel,
+        launches=counts.launches,
+        flops=_flops(counts),
+        dots=counts.dots,
+        n_bytes=counts.weights + counts.states + counts.edges,
+        timed=time,
     )
 
 
-def _totals(found: Roofline) -> Totals:
+def _totals(found: Counted) -> Totals:
     sites = found.sites
     return Totals(
         launches=found.launches,
@@ -133,8 +144,6 @@ def _totals(found: Roofline) -> Totals:
         edges=sum(site.edges for site in sites),
         flops=sum(map(_flops, sites)),
         dots=sum(site.dots for site in sites),
-        ceiling_s=found.ceiling_s,
-        launch_s=found.launch_s,
         tokens=found.tokens,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from circuit.report.display.lines import UNICODE, tag
 from circuit.report.display.markup import Inside, Markup, element, escaped, joined
-from circuit.report.display.record import Display, Frame, Part
+from circuit.report.display.record import Display, Frame, OnDevice, Part, Room
 from circuit.report.display.roof import intensity, numbered, roof_drawing, speed
 from circuit.report.display.svg import LETTER, MARGIN, Drawing, drawing
 from circuit.report.display.text import (
@@ -14,6 +14,7 @@ from circuit.report.display.text import (
     layer_glyphs,
     layers_section,
     step_text,
+    target_text,
     totals_section,
 )
 from circuit.report.sections import Section, bytes_text, operations_text, rate_text, time_text
@@ -24,22 +25,24 @@ TITLE = 26.0
 
 
 def page_parts(report: Display) -> dict[str, str]:
-    """Every part of the page."""
+    """Every part of the page; without a device, those that take its figures are missing."""
+    on_class = f", class {report.hardware_class}" if report.on_device else ""
     made: dict[str, Inside] = {
-        "title": f"{report.card.name} on {report.device.name}",
+        "title": f"{report.card.name} on {target_text(report)}",
         "name": report.card.name,
-        "step": f"{report.device.name}, class {report.device.hardware_class}: {step_text(report)}",
+        "step": f"{target_text(report)}{on_class}: {step_text(report)}",
         "card": _facts(card_section(report)),
         "totals": _facts(totals_section(report)),
-        "room": _room(report),
         "strip": _strip(report),
         "layers": _table(layers_section(report, UNICODE), "layers"),
         "diagrams": joined(*_diagrams(report)),
-        "roof": _svg(roof_drawing(report), "roofline", "Roofline of the step"),
-        "spots": _spots(report),
         "parts": _choice(report),
         "plan": _plan(report),
     }
+    if report.on_device:
+        made["room"] = _room(report.on_device.room)
+        made["roof"] = _svg(roof_drawing(report.on_device), "roofline", "Roofline of the step")
+        made["spots"] = _spots(report.on_device)
     return {name: element("b", part).text[len("<b>") : -len("</b>")] for name, part in made.items()}
 
 
@@ -91,9 +94,8 @@ def _broken(name: str) -> Markup:
     return Markup(text="<wbr>".join(map(escaped, re.split("(?<=_)", name))))
 
 
-def _room(report: Display) -> Markup:
+def _room(room: Room) -> Markup:
     """The bar of the device's memory to scale, and its legend."""
-    room = report.room
     needed = room.weights + room.pages + room.arena + room.reserved
     whole = max(room.memory, needed)
     parts = (
@@ -148,7 +150,7 @@ def _diagrams(report: Display) -> Iterator[Markup]:
         yield element("figure", element("figcaption", title), drawn, id=f"d{at}")
 
 
-def _spots(report: Display) -> Markup:
+def _spots(report: OnDevice) -> Markup:
     head = ("", "kernel", "launches", "op/B", "speed", "share", "bound by")
     rows = []
     for number, spot in enumerate(numbered(report), 1):
@@ -159,8 +161,8 @@ def _spots(report: Display) -> Markup:
             f"{spot.launches:,}",
             f"{intensity(spot):.2f}" if ops else "0",
             rate_text(speed(spot), "OP") if ops else "moves bytes",
-            f"{spot.share:.1%}",
-            spot.bound,
+            f"{spot.timed.share:.1%}",
+            spot.timed.bound,
         )
         rows.append(element("tr", *(element("td", each) for each in cells), data_spot=number))
     top = element("tr", *(element("th", text, scope="col") for text in head))
@@ -177,9 +179,9 @@ PLAN = (
     "states",
     "edges",
     "operations",
-    "time",
-    "bound by",
 )
+TIMES = ("time", "bound by")
+"""Its columns on a device."""
 TEXTS = ("part", "rule", "numerics", "ops", "bound by")
 """Columns of the plan that are sorted as text; `part` has the number of its layer beside it."""
 
@@ -188,14 +190,14 @@ def _plan(report: Display) -> Markup:
     """Every launch of the plan in its order."""
     head = [
         element("th", element("button", name, type="button"), scope="col", class_=None if name in TEXTS else "number")
-        for name in PLAN
+        for name in (*PLAN, *(TIMES if report.on_device else ()))
     ]
     launches: dict[int, Markup] = {}
     for part in report.parts:
         diagram = report.diagrams[part.diagram]
         for place, frame in zip(part.launches, diagram.frames, strict=True):
             ops = " ".join(diagram.ops[at].name for at in frame.ops)
-            launches[place] = element("tr", *_launch(place, part, frame, ops))
+            launches[place] = element("tr", *_launch(place, part, frame, ops), *_does(frame, report))
     rows = (launches[place] for place in sorted(launches))
     return element("table", element("thead", element("tr", *head)), element("tbody", joined(*rows)), id="plan")
 
@@ -212,17 +214,22 @@ def _launch(place: int, part: Part, frame: Frame, ops: str) -> Iterator[Markup]:
     yield element("td", frame.rule, element("small", _broken(frame.kernel)))
     yield element("td", f"{tag(frame, UNICODE)} {frame.numerics}", class_=frame.numerics)
     yield element("td", ops, class_="ops")
+
+
+def _does(frame: Frame, report: Display) -> Iterator[Markup]:
+    """What a launch moves and computes, and how long; of one on request, nothing."""
     if frame.figures is None:
-        yield from (_number(0, "") for _ in range(5))
-        yield element("td", "on request")
+        yield from (_number(0, "") for _ in range(5 if report.on_device else 3))
+        yield element("td", "on request") if report.on_device else _number(0, "on request")
         return
     each = frame.figures
     for n in (each.weights, each.states, each.edges):
         yield _number(n, bytes_text(n) if n else "–")
     ops_count = each.flops + 2 * each.dots
     yield _number(ops_count, operations_text(ops_count) if ops_count else "–")
-    yield _number(each.ceiling_s, time_text(each.ceiling_s))
-    yield element("td", each.bound)
+    if each.timed:
+        yield _number(each.timed.ceiling_s, time_text(each.timed.ceiling_s))
+        yield element("td", each.timed.bound)
 
 
 def _number(value: float, text: str) -> Markup:

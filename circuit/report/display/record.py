@@ -59,10 +59,18 @@ class DrawnOp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Of one launch in the step shown. `flops`: a multiply-add counts two; `dots` are integer multiply-adds.
+class Timed:
+    """The least time of launches on the device, its part of all launches', and what it is the time of."""
 
-    `ceiling_s` is the least time on the device, `share` its part of all launches'.
+    ceiling_s: float
+    share: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Of one launch in the step shown. `flops`: a multiply-add counts two; `dots` are integer multiply-adds. `timed` is
+    None without a device.
     """
 
     weights: int
@@ -70,9 +78,7 @@ class Figures:
     edges: int
     flops: int
     dots: int
-    ceiling_s: float
-    share: float
-    bound: Bound
+    timed: Timed | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +158,6 @@ class Totals:
     edges: int
     flops: int
     dots: int
-    ceiling_s: float
-    launch_s: float | None
     tokens: int
 
 
@@ -167,9 +171,7 @@ class Spot:
     flops: int
     dots: int
     n_bytes: int
-    ceiling_s: float
-    share: float
-    bound: Bound
+    timed: Timed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,13 +190,27 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnDevice:
+    """What the step takes on a device. `unit`: what its products run on; `launch_s`: of all launches beside their work,
+    where the device states it.
+    """
+
+    device: Device
+    unit: str
+    ceiling_s: float
+    launch_s: float | None
+    spots: tuple[Spot, ...]
+    room: Room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """The whole of it: one step, `work`, of the plan that covers `rows`. `unit`: what its products run on; `rendered`:
-    whether anything writes the class's language.
+    """The whole of it: one step, `work`, of the plan that covers `rows`. `rendered`: whether anything writes the
+    language of the class. `on_device` is None where no device is given.
     """
 
     card: Card
-    device: Device
+    hardware_class: str
     language: str
     rendered: bool
     work: Work
@@ -202,6 +218,4 @@ class Display:
     parts: tuple[Part, ...]
     diagrams: tuple[Diagram, ...]
     totals: Totals
-    unit: str
-    spots: tuple[Spot, ...]
-    room: Room
+    on_device: OnDevice | None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from circuit.report.display.markup import Markup, element, joined
-from circuit.report.display.record import Display, Spot
+from circuit.report.display.record import OnDevice, Spot
 from circuit.report.display.svg import Drawing
 from circuit.report.roofline import LOGIC
 from circuit.report.sections import bytes_text, operations_text, rate_text, time_text
@@ -18,9 +18,9 @@ APART = 13.0
 """The least height between the names of two ceilings."""
 
 
-def numbered(report: Display) -> tuple[Spot, ...]:
+def numbered(report: OnDevice) -> tuple[Spot, ...]:
     """The points in the order of their numbers: by share of the step."""
-    return tuple(sorted(report.spots, key=lambda spot: -spot.ceiling_s))
+    return tuple(sorted(report.spots, key=lambda spot: -spot.timed.ceiling_s))
 
 
 def intensity(spot: Spot) -> float:
@@ -30,10 +30,10 @@ def intensity(spot: Spot) -> float:
 
 def speed(spot: Spot) -> float:
     """Operations a second at the ceiling."""
-    return (spot.flops + 2 * spot.dots) / spot.ceiling_s
+    return (spot.flops + 2 * spot.dots) / spot.timed.ceiling_s
 
 
-def roof_drawing(report: Display) -> Drawing:
+def roof_drawing(report: OnDevice) -> Drawing:
     """The plot. A kernel that only moves bytes has no place in it."""
     return _Plot(report).drawing()
 
@@ -56,7 +56,7 @@ class _Scale:
 
 
 class _Plot:
-    def __init__(self, report: Display) -> None:
+    def __init__(self, report: OnDevice) -> None:
         self._report = report
         self._points = [(n, spot) for n, spot in enumerate(numbered(report), 1) if spot.flops + spot.dots]
         self._bandwidth = report.device.bandwidth.value
@@ -137,7 +137,7 @@ class _Plot:
                 element(
                     "g",
                     element("title", _tells(number, spot)),
-                    element("circle", cx=x, cy=y, r=3 + 6 * math.sqrt(spot.share), class_="spot"),
+                    element("circle", cx=x, cy=y, r=3 + 6 * math.sqrt(spot.timed.share), class_="spot"),
                     element("circle", cx=label_x, cy=label_y, r=8, class_="ball"),
                     element("text", number, x=label_x, y=label_y + 3.5, class_="number middle"),
                     class_="point",
@@ -161,7 +161,8 @@ def _spread(xs: list[float], scale: _Scale) -> list[float]:
 def _tells(number: int, spot: Spot) -> str:
     launches = f"{spot.launches} launches" if spot.launches > 1 else "1 launch"
     work = f"{operations_text(spot.flops + 2 * spot.dots)} on {bytes_text(spot.n_bytes)}"
-    return f"{number}: {spot.kernel}, {launches}, {work}, {time_text(spot.ceiling_s)}, {spot.share:.1%} of the step"
+    takes = f"{time_text(spot.timed.ceiling_s)}, {spot.timed.share:.1%} of the step"
+    return f"{number}: {spot.kernel}, {launches}, {work}, {takes}"
 
 
 def _unit(names: list[str]) -> str:

@@ -205,7 +205,9 @@ def _of(wire: Wire) -> str:
 
 
 def _time(frame: Frame) -> str:
-    return "on request" if frame.figures is None else time_text(frame.figures.ceiling_s)
+    if frame.figures is None:
+        return "on request"
+    return time_text(frame.figures.timed.ceiling_s) if frame.figures.timed else ""
 
 
 def _does(frame: Frame) -> str:
@@ -221,7 +223,10 @@ def _tells(frame: Frame) -> str:
         return f"{said}; made on request, in no step of answering"
     each = frame.figures
     moved = f"weights {bytes_text(each.weights)}, states {bytes_text(each.states)}, edges {bytes_text(each.edges)}"
-    return f"{said}; {moved}; {operations_text(each.flops)}; ceiling {time_text(each.ceiling_s)}, bound by {each.bound}"
+    said = f"{said}; {moved}; {operations_text(each.flops)}"
+    if each.timed is None:
+        return said
+    return f"{said}; ceiling {time_text(each.timed.ceiling_s)}, bound by {each.timed.bound}"
 
 
 def _head_width(frame: Frame) -> float:

@@ -6,7 +6,7 @@ from textwrap import wrap
 from circuit.plan.text import ranges_text
 from circuit.report.display.colour import PLAIN, Colours
 from circuit.report.display.lines import ASCII, UNICODE, Glyphs, diagram_lines
-from circuit.report.display.record import Diagram, Display, Part
+from circuit.report.display.record import Diagram, Display, Part, Room
 from circuit.report.sections import (
     WIDTH,
     Section,
@@ -81,7 +81,7 @@ def parts_like(report: Display, diagram: int) -> str:
 
 def card_section(report: Display) -> Section:
     """The model card."""
-    card, device = report.card, report.device
+    card = report.card
     rows = [
         ("architecture", f"{card.model_type} ({card.arch})"),
         ("parameters", count_text(card.parameters)),
@@ -95,8 +95,7 @@ def card_section(report: Display) -> Section:
         ),
         ("context", f"{card.context:,} positions"),
         ("keys and values", f"{card.kv_format}, {card.kv_bytes:,} bytes a position"),
-        ("device", f"{device.name}, class {device.hardware_class}"),
-        ("memory", room_text(report)),
+        *_device_rows(report),
     ]
     notes = (
         f"dims: {', '.join(f'{name} {value:,}' for name, value in card.widths)}",
@@ -107,9 +106,21 @@ def card_section(report: Display) -> Section:
     return Section(title=card.name, table=Table(head=("figure", "value"), rows=tuple(rows)), notes=notes)
 
 
-def room_text(report: Display) -> str:
+def _device_rows(report: Display) -> Iterator[tuple[str, str]]:
+    if report.on_device is None:
+        yield "class", report.hardware_class
+        return
+    yield "device", f"{report.on_device.device.name}, class {report.hardware_class}"
+    yield "memory", room_text(report.on_device.room)
+
+
+def target_text(report: Display) -> str:
+    """The device, or the class where none is given."""
+    return report.on_device.device.name if report.on_device else f"class {report.hardware_class}"
+
+
+def room_text(room: Room) -> str:
     """What the step needs of the memory."""
-    room = report.room
     needed = room.weights + room.pages + room.arena + room.reserved
     said = f"{bytes_text(room.free)} free" if room.free >= 0 else f"{bytes_text(-room.free)} too little"
     return f"{bytes_text(needed)} of {bytes_text(room.memory)}, {said}"
@@ -127,32 +138,28 @@ def step_text(report: Display) -> str:
 def layers_section(report: Display, glyphs: Glyphs) -> Section:
     """The legend of the strip: each distinct part once, with the figures of one of it."""
     marks = layer_glyphs(report, glyphs)
+    head = ("part", "times", "ops", "launches", "moved", *(("share",) if report.on_device else ()))
     rows = []
     for at, diagram in enumerate(report.diagrams):
         times = sum(part.diagram == at for part in report.parts)
         figures = [frame.figures for frame in diagram.frames if frame.figures]
         moved = sum(each.weights + each.states + each.edges for each in figures)
-        share = f"{times * sum(each.share for each in figures):.1%}" if figures else "on request"
+        share = f"{times * sum(each.timed.share for each in figures if each.timed):.1%}"
         name = f"{marks.get(at, ' ')} {parts_like(report, at)}"
-        rows.append(
-            (
-                name,
-                str(times),
-                str(len(diagram.ops)),
-                str(len(diagram.frames)),
-                bytes_text(moved) if figures else "",
-                share,
-            )
-        )
+        cells = [name, str(times), str(len(diagram.ops)), str(len(diagram.frames)), bytes_text(moved), share]
+        if not figures:
+            cells[4:] = [""] * (len(head) - 5) + ["on request"]
+        rows.append(tuple(cells[: len(head)]))
+    title = "parts that differ, with launches and bytes of one of each"
     return Section(
-        title="parts that differ, with launches and bytes of one of each, and the share of all",
-        table=Table(head=("part", "times", "ops", "launches", "moved", "share"), rows=tuple(rows)),
+        title=f"{title}, and the share of all" if report.on_device else title,
+        table=Table(head=head, rows=tuple(rows)),
     )
 
 
 def totals_section(report: Display) -> Section:
     """Launches, bytes and operations of a step."""
-    totals = report.totals
+    totals, on_device = report.totals, report.on_device
     rows = [
         ("launches", f"{totals.launches:,} of {totals.kernels} kernels"),
         ("weights moved", bytes_text(totals.weights)),
@@ -161,12 +168,16 @@ def totals_section(report: Display) -> Section:
         ("moved in all", bytes_text(totals.weights + totals.states + totals.edges)),
         ("operations in f32", operations_text(totals.flops)),
         *([("products of codes", operations_text(totals.dots))] if totals.dots else []),
-        ("ceiling", f"{time_text(totals.ceiling_s)}, {count_text(totals.tokens / totals.ceiling_s)} tok/s"),
     ]
-    if totals.launch_s is not None:
-        all_s = totals.ceiling_s + totals.launch_s
-        rows.append(("with its launches", f"{time_text(all_s)}, {count_text(totals.tokens / all_s)} tok/s"))
+    if on_device:
+        rows.append(("ceiling", _speed_text(totals.tokens, on_device.ceiling_s)))
+    if on_device and on_device.launch_s is not None:
+        rows.append(("with its launches", _speed_text(totals.tokens, on_device.ceiling_s + on_device.launch_s)))
     return Section(title=f"a step: {step_text(report)}", table=Table(head=("figure", "value"), rows=tuple(rows)))
+
+
+def _speed_text(tokens: int, seconds: float) -> str:
+    return f"{time_text(seconds)}, {count_text(tokens / seconds)} tok/s"
 
 
 def legend(glyphs: Glyphs) -> tuple[str, ...]:
