@@ -10,6 +10,8 @@ import pytest
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
+LIMIT_MS = 600_000
+"""Of one action: a machine that is busy, or stands still for minutes, is no failure."""
 SIZES = {"phone": (390, 844), "desk": (1280, 800)}
 
 
@@ -30,6 +32,7 @@ def opened(browser: Any, address: str, size: str, scheme: str) -> Iterator[Any]:
     """A page; whatever its script or the browser complains of fails the test, and so does a request elsewhere."""
     width, height = SIZES[size]
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.set_default_timeout(LIMIT_MS)
     said: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: said.extend([message.text] * (message.type in ("error", "warning"))))

@@ -191,7 +191,7 @@ def test_two_hash_seeds_and_two_folders_give_the_same_bytes(tmp_path: Path) -> N
         environment = settings(tmp_path) | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", ALL, "config.json"]
         ran = subprocess.run(
-            command, cwd=tmp_path / folder, env=environment, capture_output=True, check=False, timeout=120
+            command, cwd=tmp_path / folder, env=environment, capture_output=True, check=False, timeout=600
         )
         assert ran.returncode == 0, ran.stderr
         found.append(ran.stdout)

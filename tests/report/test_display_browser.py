@@ -1,12 +1,13 @@
 """The page of `met circuit display` in headless Chromium: nothing is clipped or too wide, and its table works."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from circuit.report.display.record import Display
+from circuit.report.display.record import Display, Part
 from circuit_exec.display_page import page, picture
 from tests.browser import SIZES, chromium, opened
 from tests.report.test_display import shown
@@ -97,6 +98,39 @@ def test_nothing_is_too_wide_clipped_covered_or_pale(
         assert found.evaluate(CLIPPED) == []
         assert found.evaluate(COVERED) == []
         assert found.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_table_of_the_layers_fits_with_long_names_and_large_figures(
+    browser: Any, tmp_path: Path, size: str  # noqa: ANN401
+) -> None:  # fmt: skip
+    with opened(browser, written(_larger(shown("llama")), tmp_path), size, "light") as found:
+        texts = found.locator("#layers td").all_text_contents()
+        assert "▲ 90 layers from 1 to 119" in texts
+        assert any(text.endswith(" GB") for text in texts)
+        assert found.evaluate(SCROLLED) == 0
+        assert found.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+
+
+def _larger(report: Display) -> Display:
+    """120 layers of two kinds, here and there, which read a million times the weights."""
+    diagrams = tuple(
+        replace(
+            diagram,
+            frames=tuple(
+                replace(frame, figures=frame.figures and replace(frame.figures, weights=10**6 * frame.figures.weights))
+                for frame in diagram.frames
+            ),
+        )
+        for diagram in report.diagrams
+    )
+    parts, first = [], 0
+    for at in range(120):
+        kind = 1 if at % 4 else 2
+        last = first + len(diagrams[kind].frames)
+        parts.append(Part(name=f"layer {at}", layer=at, launches=tuple(range(first, last)), diagram=kind))
+        first = last
+    return replace(report, parts=tuple(parts), diagrams=diagrams)
 
 
 def test_the_plan_is_sorted_up_and_down_and_filtered(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401
