@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--activations", choices=ACTIVATIONS, nargs="+", default=ACTIVATIONS, help="of met")
     parser.add_argument("--threads", type=int, default=available_threads(), metavar="N", help="of either server")
     parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="added to those of the file")
-    default = BENCH / "results" / "serve_native.json"
+    default = BENCH / "results" / "serve_latest.json"
     parser.add_argument("--out", type=Path, default=default, help="the results, added to")
     parser.add_argument("--table", action="store_true", help="print what was measured before, measure nothing")
     return parser
