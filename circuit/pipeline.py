@@ -13,7 +13,7 @@ from circuit.load.devices import Device
 from circuit.load.engines import load_engines
 from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
-from circuit.load.hardware import HardwareClass, load_hardware, rows_of
+from circuit.load.hardware import HardwareClass, is_rendered, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.instructions import load_instructions
 from circuit.load.ledger import Ledger
@@ -133,7 +133,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
             mode=each.mode,
             rows=each.rows,
             run=run,
-            realize=realize if goal.scheduled else defined,
+            realize=realize if goal.scheduled and is_rendered(given.hardware) else defined,
             shared=shared,
         )
         for each in sets
@@ -339,7 +339,7 @@ def precisions(checkpoint: CheckpointTexts, library: Library, goal: Goal, device
         device=device.name,
         hardware_class=hardware.name,
         language=hardware.language,
-        rendered=hardware.proven_by == hardware.name,
+        rendered=is_rendered(hardware),
         policy=policy.entries,
         declared=declared(ledger, policy),
         paths=paths(made.bound.tir, load_instructions(library), hardware),

@@ -112,6 +112,11 @@ def rows_of(hardware: HardwareClass, mode: str) -> tuple[int, int]:
     raise PlanError(Problem(message=message, fix=f"use one of: {listed(name for name, _ in hardware.rows)}"))
 
 
+def is_rendered(hardware: HardwareClass) -> bool:
+    """Whether the class's language is written out; of any other the kernels are their definitions."""
+    return hardware.proven_by == hardware.name
+
+
 def vector_lanes(hardware: HardwareClass) -> int | None:
     """How many f32 a vector register of the class holds; None for a class that states none, as those of GPUs do."""
     return next((limit.value for limit in hardware.limits if limit.name == VECTOR_LANES), None)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from circuit.errors import Problem
 from circuit.load.audit_policy import AuditPolicy, Exempt, Kind, Require, Sites
-from circuit.load.hardware import HardwareClass
+from circuit.load.hardware import HardwareClass, is_rendered
 from circuit.load.policy import Policy, policy_value
 from circuit.lower.ir import Group
 from circuit.lower.kernels import kernel_name
@@ -92,7 +92,7 @@ def audit(
     return Audit(
         hardware_class=hardware.name,
         language=hardware.language,
-        rendered=hardware.proven_by == hardware.name,
+        rendered=is_rendered(hardware),
         matrix=tuple(name for name in hardware.instructions if name.startswith("mma.")),
         file="" if stated is None else stated.file,
         stated_by="" if stated is None else stated.stated_by,

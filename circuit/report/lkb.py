@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from circuit.load.devices import Device
 from circuit.load.evidence import Evidence
 from circuit.load.families import Family
+from circuit.load.hardware import is_rendered
 from circuit.lower.evidence import losses
 from circuit.lower.proven import rule_hash
 from circuit.plan.ir import Plan
@@ -15,7 +16,7 @@ from circuit.report.measured import against_evidence
 from circuit.report.promotion import Differing, Promotion, more_share, promotions
 from circuit.report.roofline import FIRST_PREFILL, WORKS, Work
 from circuit.report.shares import Share, shares_of
-from circuit.report.sides import Side, class_of_file, is_rendered
+from circuit.report.sides import Side, class_of_file
 from circuit.text import Source
 
 
@@ -124,7 +125,7 @@ def lkb(side: Side, unfused: tuple[Plan, ...], base: Base, device: Device | None
         chain=side.hardware.chain,
         device="" if device is None else device.name,
         language=side.hardware.language,
-        rendered=is_rendered(side),
+        rendered=is_rendered(side.hardware),
         policy=side.plans[0].policy,
         works=tuple(work.name for work in works),
         covered=_covered(side, ats, base.records),
@@ -165,7 +166,7 @@ def _stated_by(side: Side, family: str) -> str:
 
 
 def _is_tuned(side: Side, family: str) -> bool:
-    return is_rendered(side) and _stated_by(side, family) == side.hardware.name
+    return is_rendered(side.hardware) and _stated_by(side, family) == side.hardware.name
 
 
 def _is_measured(side: Side, at: _At, part: Computed, records: tuple[Evidence, ...]) -> bool:

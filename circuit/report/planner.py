@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from circuit.errors import PlanError
 from circuit.load.devices import Device
 from circuit.load.engines import Engine
-from circuit.load.hardware import HardwareClass
+from circuit.load.hardware import HardwareClass, is_rendered
 from circuit.load.instructions import Instruction
 from circuit.plan.ir import Plan
 from circuit.report.audit import Audit
@@ -80,7 +80,7 @@ def planner(
         model_type=model_type,
         device=device,
         language=hardware.language,
-        rendered=hardware.proven_by == hardware.name,
+        rendered=is_rendered(hardware),
         policy=plans[0].policy,
         bytes_digest=dict(plans[0].parts)["bytes"],
         inputs=given,

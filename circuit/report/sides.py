@@ -29,11 +29,6 @@ class Side:
     computed: tuple[tuple[Computed, ...], ...]
 
 
-def is_rendered(side: Side) -> bool:
-    """Whether the language of the class is."""
-    return side.hardware.proven_by == side.hardware.name
-
-
 def point_text(side: Side, family: str, point: str) -> str:
     """A point with its values, which classes state for themselves: `p48_r1 lanes=48 panel=48`."""
     points = next(each.points for each in side.families if each.id == family)

@@ -12,13 +12,14 @@ from typing import Literal
 
 from circuit.load.devices import Device
 from circuit.load.evidence import Evidence
+from circuit.load.hardware import is_rendered
 from circuit.load.rules import Rule
 from circuit.plan.ir import Plan
 from circuit.report.computed import Computed, Difference, differences, has_codes
 from circuit.report.measured import against_evidence
 from circuit.report.promotion import Differing, Promotion, more_share, promotions
 from circuit.report.shares import Share, shares_of
-from circuit.report.sides import Side, is_rendered
+from circuit.report.sides import Side
 
 Standing = Literal["shared", "shared-unmeasured", "policy variant", "parameterization", "novel"]
 STANDINGS: tuple[Standing, ...] = ("shared", "shared-unmeasured", "policy variant", "parameterization", "novel")
@@ -95,7 +96,7 @@ def venn(sides: tuple[Side, ...], records: tuple[Evidence, ...], device: Device 
         hardware_class=own.name,
         device="" if device is None else device.name,
         language=own.language,
-        rendered=is_rendered(sides[0]),
+        rendered=is_rendered(sides[0].hardware),
         models=tuple(_model(letter, side) for letter, side in zip(letters, sides, strict=True)),
         works=tuple((share.mode, share.work) for share in shares),
         sites=sites,

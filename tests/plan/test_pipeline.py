@@ -137,6 +137,13 @@ def test_more_local_storage_than_a_thread_has_room_for_is_refused(sizes: Sizes, 
     assert str(error.value) == f"error: {message}\n  = fix: {fix}"
 
 
+@pytest.mark.parametrize("name", ["cdna3", "cuda", "hip", "hopper"])
+def test_a_class_whose_language_nothing_renders_has_kernels_as_they_are_defined(name: str) -> None:
+    plans = compiled(texts(case("llama")), LIBRARY, Goal(hardware_class=name)).plans
+    assert plans == compiled(texts(case("llama")), LIBRARY, Goal(hardware_class=name, scheduled=False)).plans
+    assert all(kernel.effects == kernel.definition for plan in plans for kernel in plan.kernels)
+
+
 @pytest.mark.slow  # on an idle machine; other work beside it costs CPU time too
 @pytest.mark.parametrize("name", ["cpu", "hopper"])
 def test_a_report_on_the_largest_model_has_its_plans_in_under_a_second(name: str) -> None:

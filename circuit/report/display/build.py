@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device
-from circuit.load.hardware import HardwareClass
+from circuit.load.hardware import HardwareClass, is_rendered
 from circuit.lower.ir import Group
 from circuit.plan.ir import Plan
 from circuit.report.display.parts import Drawn, parts_of
@@ -59,7 +59,7 @@ def display(
         card=_card(tir, plan, held, panel, names),
         hardware_class=hardware.name,
         language=hardware.language,
-        rendered=hardware.proven_by == hardware.name,
+        rendered=is_rendered(hardware),
         work=work,
         rows=plan.rows,
         parts=parts,
