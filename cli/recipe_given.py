@@ -36,7 +36,7 @@ def given_by_recipe(file: Path, threads: int | None, policy: list[str]) -> Given
     from circuit_exec.host import this_host
     from circuit_exec.library import library
     from cli.planner import device_of
-    from cli.recipe import checked_checkpoint, opened
+    from cli.recipe_opened import checked_checkpoint, opened
 
     recipe = opened(file)
     stated = dict(recipe.policy.entries)

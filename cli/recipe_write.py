@@ -81,7 +81,7 @@ def write(
     from circuit.report.recipe_text import Written, recipe_text
     from circuit.text import Source
     from circuit_exec.library import library
-    from cli.recipe import assessed_recipe, checked_checkpoint, relative
+    from cli.recipe_opened import assessed_recipe, checked_checkpoint, relative
 
     if out is not None and not out.parent.is_dir():
         message = "the folder of the recipe does not exist"
