@@ -81,7 +81,7 @@ CHROME = "give a Chrome trace as JSON (torch.profiler's export_chrome_trace), or
         (b'[{"ph": "X", "cat": "kernel", "name": "k"}]', "traceEvents[0] is a kernel without `name` or `ts`", "record"),
         (b'[{"ph": "X", "cat": "kernel", "ts": 1}]', "traceEvents[0] is a kernel without `name` or `ts`", "record"),
         (b"[" * 100_000, "the trace is no JSON of a profiler: its values are nested too deep", "record with torch"),
-        (gzip.compress(b"{}" * 99)[:-9], "the packed trace is damaged or cut off", "copy or record it again"),
+        (gzip.compress(b"{}" * 99, mtime=0)[:-9], "the packed trace is damaged or cut off", "copy or record it again"),
         (b"SQLite format 3\x00 and no more", "the database is damaged or cut off: ", "copy it, or export it again"),
     ],
 )
