@@ -9,7 +9,7 @@ from circuit.errors import PlanError, Problem
 from cli.circuits import checkpoint_of
 from cli.forms import check_forms, print_report, print_schema
 from cli.options import Rules
-from cli.venn import target
+from cli.target import target
 
 if TYPE_CHECKING:
     from circuit.comparisons import Asked

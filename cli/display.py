@@ -9,10 +9,11 @@ import typer
 
 from circuit.errors import PlanError, Problem
 from cli.circuits import Mode, checkpoint_of
+from cli.forms import check_forms, print_schema
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 from cli.planner import MarkdownOption, ReservedOption, SchemaOption
-from cli.venn import ClassOption, DeviceOption, target
+from cli.target import ClassOption, DeviceOption, target
 from cli.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def display(
     With --html or --svg, what is written takes the place of the text.
     """
     from circuit.pipeline import Goal, displayed
-    from circuit.report.as_json import record_json, record_schema
+    from circuit.report.as_json import record_json
     from circuit.report.display.build import Shown, part_named
     from circuit.report.display.colour import PLAIN, TERMINAL
     from circuit.report.display.lines import ASCII, UNICODE
@@ -74,6 +75,7 @@ def display(
     from circuit.report.display.text import display_markdown, display_text
     from circuit_exec.library import library
 
+    check_forms(as_json, markdown, schema)
     _check(
         {
             "--json": as_json,
@@ -85,7 +87,7 @@ def display(
         {"--ascii": ascii_only, "--width": width != WIDTH, "--layer": layer is not None},
     )
     if schema:
-        print(record_schema(Display, "met circuit display"), end="")
+        print_schema(Display, "display")
         return
     name, device = target(hardware, hardware_class)
     if reserved and device is None:
@@ -120,9 +122,6 @@ def _check(forms: dict[str, bool], options: dict[str, bool]) -> None:
     """Refuses what would have no effect: an option that the form which is given does not have."""
     given = [form for form, has in forms.items() if has]
     printed = [form for form in given if form in ("--json", "--markdown", "--schema")]
-    if len(printed) > 1:
-        message = "--json, --markdown and --schema are three forms of one report"
-        raise PlanError(Problem(message=message, fix="give one of them"))
     for form in printed or given:
         for option in _WITHOUT[form]:
             if options[option]:

@@ -5,7 +5,7 @@ from cli.forms import check_forms, print_report, print_schema
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption
 from cli.planner import MarkdownOption, SchemaOption
-from cli.venn import ClassOption, DeviceOption, target
+from cli.target import ClassOption, DeviceOption, target
 
 EXAMPLES = """Examples:
 

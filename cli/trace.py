@@ -10,7 +10,7 @@ from cli.circuits import checkpoint_of
 from cli.forms import check_forms, print_report, print_schema
 from cli.options import JsonOption, PolicyOption, Rules
 from cli.planner import MarkdownOption, SchemaOption
-from cli.venn import ClassOption, target
+from cli.target import ClassOption, target
 
 if TYPE_CHECKING:
     from circuit.load.plan_file import NamedPlan

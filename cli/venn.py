@@ -1,6 +1,6 @@
 """`met circuit venn`: which kernels of a model others have too."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,10 +8,8 @@ from circuit.errors import PlanError, Problem
 from cli.circuits import checkpoint_of
 from cli.forms import check_forms, print_report, print_schema
 from cli.options import JsonOption, PolicyOption, RulesOption
-from cli.planner import MarkdownOption, SchemaOption, device_of
-
-if TYPE_CHECKING:
-    from circuit.load.devices import Device
+from cli.planner import MarkdownOption, SchemaOption
+from cli.target import ClassOption, DeviceOption, target
 
 EXAMPLES = """Examples:
 
@@ -26,18 +24,6 @@ MOST_MODELS = 8
 ModelsArgument = Annotated[
     list[str],
     typer.Argument(metavar="A B [C...]", help="Models as for every command; A is set beside all others.", min=1),
-]
-DeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--hardware",
-        metavar="D",
-        show_default="none, so no times",
-        help="A device, as `met circuit devices` lists them; `this`: the machine at hand.",
-    ),
-]
-ClassOption = Annotated[
-    str | None, typer.Option("--class", metavar="C", show_default="cpu", help="The hardware class, without a device.")
 ]
 
 
@@ -81,14 +67,3 @@ def venn(
     goals = tuple(Goal(hardware_class=name, choices=each, rules=rules, scheduled=False) for each in choices)
     found = venned(tuple(zip(map(checkpoint_of, models), goals, strict=True)), library(), device)
     print_report(found, venn_sections(found), as_json, markdown)
-
-
-def target(hardware: str | None, hardware_class: str | None) -> "tuple[str, Device | None]":
-    """The class, and the device where one is named; both at once are refused."""
-    if hardware is None:
-        return hardware_class or "cpu", None
-    device = device_of(hardware)
-    if hardware_class is not None:
-        message = f"--class {hardware_class} and --hardware {hardware} are given, and a device has a class"
-        raise PlanError(Problem(message=message, fix="leave out --class"))
-    return device.hardware_class, device

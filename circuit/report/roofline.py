@@ -55,10 +55,10 @@ Bound = Literal["memory", "operations"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What all launches of one kernel under one rule move and compute, on any device; bytes and operations as of Site.
+class Launches:
+    """All launches of one kernel under one rule. Bytes and operations are of all of them together.
 
-    `costs`: of one launch, and how many launches have it.
+    `weights`, `states` and `edges` are the bytes read and written of each kind.
     """
 
     rule: str
@@ -71,6 +71,12 @@ class Counts:
     others: int
     codes: int
     dots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts(Launches):
+    """The same on any device. `costs`: of one launch, and how many launches have it."""
+
     costs: tuple[tuple[Cost, int], ...]
 
 
@@ -87,22 +93,9 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """All launches of one kernel under one rule. Bytes, operations and seconds are of all of them together.
+class Site(Launches):
+    """The same on one device: `ceiling_s`, seconds of all of them together, is without what launches cost."""
 
-    `weights`, `states` and `edges` are the bytes read and written of each kind. `ceiling_s` is without launches.
-    """
-
-    rule: str
-    kernel: str
-    launches: int
-    weights: int
-    states: int
-    edges: int
-    products: int
-    others: int
-    codes: int
-    dots: int
     ceiling_s: float
     bound: Bound
 

@@ -46,7 +46,7 @@ met_event *met_recorded(int64_t *count) {{
 
 static int64_t met_now(void) {{
   struct timespec now;
-  timespec_get(&now, TIME_UTC);
+  clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }}
 

@@ -145,6 +145,15 @@ def test_a_class_whose_language_nothing_renders_has_kernels_as_they_are_defined(
 
 
 @pytest.mark.slow  # on an idle machine; other work beside it costs CPU time too
+def test_a_plan_of_the_largest_model_is_made_with_its_schedules_in_under_a_second() -> None:
+    tir = dense(LLAMA_405B)
+    start = time.process_time()
+    ((_, _), (_, result)) = lowered(tir, LIBRARY, Goal(hardware_class="cpu", steps=(("decode", (1, 1)),)), ())
+    assert time.process_time() - start < 1.0
+    assert isinstance(result, PlanSet)
+
+
+@pytest.mark.slow  # as above
 @pytest.mark.parametrize("name", ["cpu", "hopper"])
 def test_a_report_on_the_largest_model_has_its_plans_in_under_a_second(name: str) -> None:
     tir = dense(LLAMA_405B)

@@ -64,6 +64,7 @@ COVERED = (
     "cli/recipe",
     "cli/record.py",
     "cli/serve.py",
+    "cli/target.py",
     "cli/tokens.py",
     "cli/trace.py",
     "cli/venn.py",
