@@ -1,9 +1,14 @@
 """`met run`: text on stdout, figures on stderr, and what refuses to run."""
 
+import fcntl
+import os
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import time
 
 import pytest
 
@@ -129,13 +134,22 @@ def test_a_damaged_cache_is_made_again_with_the_same_text(home: Home) -> None:
 
 
 def test_ctrl_c_ends_with_130_and_a_message(home: Home) -> None:
+    """The program waits in the middle of its answer, since the pipe that it writes to is all but full."""
     command = [sys.executable, "-c", ENTRY, "run", "model", "the cat", "--no-chat", "-n", "1000"]
+    read, write = os.pipe()
+    room = fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)
+    os.write(write, bytes(room - 16))
     ran = subprocess.Popen(
-        command, cwd=home.folder, env=settings(home.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        command, cwd=home.folder, env=settings(home.folder), stdout=write, stderr=subprocess.PIPE, bufsize=0
     )
-    assert ran.stdout is not None
-    ran.stdout.read(1)
+    os.close(write)
+    while struct.unpack("i", fcntl.ioctl(read, termios.FIONREAD, bytes(4)))[0] < room:
+        assert ran.poll() is None, "it ended before its answer did"
+        time.sleep(0.01)
     ran.send_signal(signal.SIGINT)
+    while os.read(read, room):
+        pass
+    os.close(read)
     _, err = ran.communicate(timeout=60)
     assert ran.returncode == 130, err
     assert err.decode() == "interrupted: nothing half-written was kept\n"
