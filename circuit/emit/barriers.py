@@ -1,13 +1,16 @@
 """Where a step needs a barrier: between launches of which one writes what the other touches.
 
 Threads share a launch out by themselves, so two launches that touch the same bytes, one of them writing, are ordered
-by a barrier. Launches that only read common bytes, or touch different ones, follow each other freely.
+by a barrier. Launches that only read common bytes, or touch different ones, follow each other freely, up to as many
+loops as the runtime can tell apart.
 """
 
 from dataclasses import dataclass
 
+from circuit.emit.runtime import LOOPS
 from circuit.lower.ir import Kernel
 from circuit.plan.ir import BufferAt, Launch, Plan, StateAt, StepInput, WeightAt
+from circuit.render.c import MOST_LOOPS
 from circuit.uop.node import Op, Param, UOp, toposort
 
 
@@ -29,11 +32,12 @@ def barriers_before(plan: Plan) -> tuple[bool, ...]:
     written = tuple(written_slots(kernel) for kernel in plan.kernels)
     needed: list[bool] = []
     pending: list[Touch] = []
-    section = "main"
+    section, free = "main", 0
     for launch in plan.launches:
         touches = _touches(plan, launch, written[launch.kernel])
         needs = launch.section != section or any(_conflict(a, b) for a in pending for b in touches)
-        pending = touches if needs else pending + touches
+        needs = needs or free * MOST_LOOPS == LOOPS
+        pending, free = (touches, 1) if needs else (pending + touches, free + 1)
         section = launch.section
         needed.append(needs)
     return tuple(needed)

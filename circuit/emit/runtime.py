@@ -3,6 +3,11 @@
 The program beside them defines `met_run`, which does one thread's share of a step. `circuit_exec/cpu.py` mirrors
 `met_args`; whoever changes it counts `ABI` up. `met_barrier` is declared by the prelude of the kernels.
 
+The turns of a loop are shared out: three fourths are dealt out in halves, thirds and so on, so that each thread reads
+one run of memory; the last fourth goes turn by turn to whoever is free, since threads of a busy machine are not equally
+fast. Which thread takes a turn changes no byte. Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30), the
+share of a step that the first thread waits at barriers: 8 rows in BF16 12.8 -> 3.2 %, 1 row in Q8_0 20.8 -> 16 %.
+
 Threads are made once and live until `met_close`. Every thread meets every barrier. A waiting thread spins for some
 tens of microseconds and then parks, so that an idle program takes no processor, and one whose peers are not running
 lets them run. Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-29), decoding with 2 threads beside other
@@ -11,6 +16,9 @@ median is half.
 """
 
 ABI = 2
+
+LOOPS = 64
+"""Loops that threads share, one after the other without a barrier, at most: barriers.py."""
 
 MAIN, GREEDY, SAMPLE, SCORE, HIDDEN = -1, 0, 1, 2, 3
 """The parts of a step: logits; behind them the most likely token, a drawn token, what log-probabilities need; and the
@@ -75,6 +83,7 @@ RUNTIME_C = r"""\
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -94,11 +103,30 @@ typedef struct met_barrier_t {
 #endif
 } met_barrier_t;
 
+enum { MET_LOOPS = @LOOPS }; /* as many as follow each other without a barrier */
+
+/* Turns that belong to no thread: how many of each loop were taken, over all the steps of the team. */
+typedef struct met_taken {
+  _Alignas(64) atomic_uint n;
+} met_taken;
+
+/* Where a thread is in its loop of `n` turns: the first that belongs to nobody, the end of its own, and the count of
+ * taken turns that the loop began with. `counts` are those that the next loops begin with: a loop takes its turns that
+ * belong to nobody, and then every thread finds once that there is none. So no thread waits for a count to be reset. */
+typedef struct met_worker {
+  _Alignas(64) struct met_team *team;
+  int tid;
+  pthread_t thread;
+  i32 n, common, own_end;
+  unsigned loop, begun, counts[MET_LOOPS];
+} met_worker;
+
 struct met_team {
   met_barrier_t barrier;
   const met_args *args; /* of the step in progress; NULL asks the threads to end */
   int n_threads;
-  struct met_worker { struct met_team *team; int tid; pthread_t thread; } workers[];
+  met_taken taken[MET_LOOPS];
+  met_worker workers[];
 };
 
 static inline void met_pause(void) {
@@ -144,6 +172,32 @@ void met_barrier(met_team *team) {
 #endif
 }
 
+/* The next turn that belongs to nobody; one past the last where none is left. */
+static i32 met_take(met_team *team, const met_worker *own) {
+  if (own->common == own->n) return own->n;
+  unsigned taken = atomic_fetch_add_explicit(&team->taken[own->loop].n, 1u, memory_order_relaxed) - own->begun;
+  return own->common + (i32)taken;
+}
+
+i32 met_first(met_team *team, i32 n, i32 tid, i32 nt) {
+  if (nt == 1) return 0;
+  met_worker *own = &team->workers[tid];
+  own->n = n;
+  own->common = n - n / 4;
+  own->own_end = (i32)((int64_t)own->common * (tid + 1) / nt);
+  own->loop = (own->loop + 1) % MET_LOOPS;
+  own->begun = own->counts[own->loop];
+  if (own->common < n) own->counts[own->loop] += (unsigned)(n - own->common + nt);
+  i32 at = (i32)((int64_t)own->common * tid / nt);
+  return at < own->own_end ? at : met_take(team, own);
+}
+
+i32 met_next(met_team *team, i32 at, i32 tid, i32 nt) {
+  if (nt == 1) return at + 1;
+  const met_worker *own = &team->workers[tid];
+  return at + 1 < own->own_end ? at + 1 : met_take(team, own);
+}
+
 /* Round to nearest even, no flush to zero, no traps; gives the mode that was set before. */
 static uint64_t met_float_mode_enter(void) {
 #if defined(__x86_64__)
@@ -171,7 +225,7 @@ static void met_float_mode_leave(uint64_t before) {
 }
 
 static void *met_work(void *argument) {
-  struct met_worker *worker = argument;
+  met_worker *worker = argument;
   met_team *team = worker->team;
   met_float_mode_enter();
   for (;;) {
@@ -192,9 +246,10 @@ void met_close(met_team *team) {
 }
 
 met_team *met_open(int32_t n_threads) {
-  size_t bytes = sizeof(met_team) + (size_t)n_threads * sizeof(struct met_worker);
+  size_t bytes = sizeof(met_team) + (size_t)n_threads * sizeof(met_worker);
   met_team *team = aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (!team) return NULL;
+  memset(team, 0, bytes);
   team->args = NULL;
   team->n_threads = n_threads;
   team->barrier.n_threads = n_threads;
@@ -209,7 +264,8 @@ met_team *met_open(int32_t n_threads) {
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, MET_STACK_BYTES);
   for (int tid = 1; tid < n_threads; tid++) {
-    team->workers[tid] = (struct met_worker){team, tid, 0};
+    team->workers[tid].team = team;
+    team->workers[tid].tid = tid;
     if (pthread_create(&team->workers[tid].thread, &attributes, met_work, &team->workers[tid])) {
       /* Those that wait at the first barrier are let through it, by counting the missing ones in, and end. */
       atomic_fetch_add(&team->barrier.count, n_threads - tid);
@@ -234,4 +290,4 @@ int32_t met_step(met_team *team, const met_args *args) {
   met_float_mode_leave(before);
   return 0;
 }
-"""
+""".replace("@LOOPS", str(LOOPS))

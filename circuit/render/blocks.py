@@ -42,6 +42,10 @@ class Nest:
                 return block
         return self._open[0]
 
+    def around(self, node: UOp) -> list[Block]:
+        """The blocks down to the one that a value belongs to, outermost first."""
+        return self._open[: self._open.index(self.home(node)) + 1]
+
     def depth(self, node: UOp) -> int:
         """How many blocks are around a value."""
         return self._open.index(self.home(node))

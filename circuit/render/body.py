@@ -9,6 +9,7 @@ comes before the next.
 
 from collections.abc import Callable
 
+from circuit.render.ahead import Ahead
 from circuit.render.blocks import Block, Nest, Want, axis_of
 from circuit.render.direct import Direct, direct
 from circuit.render.dots import Quad, Writer, quads, same_codes, write_dots
@@ -42,6 +43,7 @@ class Body:
         self._lanes = lanes  # of a register
         self._nest = Nest()
         self._copies = Copies()
+        self._ahead = Ahead(self._nest, self._variable)
         self._lane: UOp | None = None
         self._directs: dict[tuple[UOp, int], Direct | None] = {}
         self._places: dict[tuple[UOp, Values], Values] = {}
@@ -102,8 +104,8 @@ class Body:
     def _head(self, r: UOp) -> str:
         name, size = self._variable(r), self._value(r.src[0])
         if axis_of(r) is Axis.THREAD:
-            lo, hi = f"(i32)((i64){size} * tid / nt)", f"(i32)((i64){size} * (tid + 1) / nt)"
-            return f"for (i32 {name} = {lo}, {name}_end = {hi}; {name} < {name}_end; {name}++)"
+            turns = f"{name} = met_first(team, {size}, tid, nt); {name} < {size}"
+            return f"for (i32 {turns}; {name} = met_next(team, {name}, tid, nt))"
         return f"for (i32 {name} = 0; {name} < {size}; {name}++)"
 
     def _stores(self, block: Block, effect: UOp, unrolled: Values) -> None:
@@ -255,8 +257,9 @@ class Body:
     def _load(self, node: UOp, piece: Piece | None, width: int) -> str:
         """A value of storage; what follows a piece of words is asked for ahead of its time."""
         text, at = self._loaded(node, piece, width)
-        if at is not None and node.dtype is DType.U32 and piece is not None and piece.start % 16 == 0:
-            self._nest.home(node).lines.append(f"MET_AHEAD({at});")
+        if at is not None and node.dtype is DType.U32 and piece is not None:
+            base, _ = storage(node.src[0])
+            self._nest.home(node).lines += self._ahead.lines(node, base, at, piece.start % 16 == 0, 4 * width)
         return text
 
     def _loaded(self, node: UOp, piece: Piece | None, width: int) -> tuple[str, str | None]:

@@ -18,11 +18,16 @@ from circuit.uop.node import Op, Param, Space, Storage, UOp, toposort
 from circuit.uop.orders import expand_orders
 from circuit.uop.simplify import simplify
 
+MOST_LOOPS = 4
+"""Loops of one kernel that threads share."""
+
 
 def render_kernel(name: str, effects: tuple[UOp, ...], lanes: int) -> str:
     """The C function of a kernel in loops form, scheduled or not, for vector registers of `lanes` values."""
     (kernel,) = fit_to_processor((simplify(expand_orders(group(*effects))),))
     body = Body(lanes).lines(kernel)
+    shared = sum("met_first(" in line for line in body)
+    assert shared <= MOST_LOOPS, f"{name} has {shared} loops that threads share"
     arguments = _arguments(group(*effects))
     unused = ", ".join(f"(void){argument.split()[-1].lstrip('*')}" for argument in arguments)
     head = f"static void {name}({', '.join(arguments)}) {{"
@@ -32,8 +37,8 @@ def render_kernel(name: str, effects: tuple[UOp, ...], lanes: int) -> str:
 def render_prelude(lanes: int) -> str:
     """Typedefs and helpers, to stand once in a file, before its kernels, which are rendered for as many lanes.
 
-    A program whose kernels hold barriers defines `void met_barrier(met_team *team)` (all threads of the team wait for
-    each other) and `struct met_team`, in any of its files; kernels without barriers need neither.
+    A program defines, in any of its files, what the prelude declares of threads: `met_barrier`, `met_first` and
+    `met_next`, which share out the turns of a loop, and `struct met_team`.
     """
     return prelude(lanes)
 

@@ -37,6 +37,23 @@ void met_run(const met_args *s, met_team *team, int tid, int nt) {
 }
 """
 
+# Loops of 0 to 130 turns, 60 of them without a barrier; the second thread is slow. Every turn counts how often it ran.
+TURNS = r"""
+void met_run(const met_args *s, met_team *team, int tid, int nt) {
+  int32_t *ran = (int32_t *)s->arena;
+  for (int round = 0; round < s->n; round++) {
+    for (int loop = 0; loop < 60; loop++) {
+      i32 n = (loop * 37 + round) % 131;
+      for (i32 turn = met_first(team, n, tid, nt); turn < n; turn = met_next(team, turn, tid, nt)) {
+        __atomic_fetch_add(&ran[loop * 131 + turn], 1, __ATOMIC_RELAXED);
+        for (volatile int wait = 0; tid == 1 && wait < 200; wait++) continue;
+      }
+    }
+    met_barrier(team);
+  }
+}
+"""
+
 
 def quiet(what: str, part: float) -> None:
     """Progress that nobody watches."""
@@ -73,6 +90,21 @@ def test_every_thread_sees_what_all_wrote_before_the_barrier(cache: Cache, n_thr
         library.met_close(team)
     once = sum(round * 7 * n_threads + n_threads * (n_threads - 1) // 2 for round in range(50))
     assert arena[4096:].view(np.int64)[:n_threads].tolist() == [20 * once] * n_threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
+def test_every_turn_of_a_loop_is_taken_once_whoever_is_slow(cache: Cache, n_threads: int) -> None:
+    library = opened(TURNS, cache)
+    ran = np.zeros(60 * 131, np.int32)
+    team = library.met_open(n_threads)
+    try:
+        for _ in range(5):
+            assert library.met_step(team, arguments(ran.view(np.uint8), 9)) == 0
+    finally:
+        library.met_close(team)
+    turns = [(loop * 37 + round) % 131 for loop in range(60) for round in range(9)]
+    wanted = [[sum(n > turn for n in turns[9 * loop : 9 * loop + 9]) for turn in range(131)] for loop in range(60)]
+    assert ran.reshape(60, 131).tolist() == (5 * np.array(wanted)).tolist()
 
 
 def test_parked_threads_wake_up(cache: Cache) -> None:

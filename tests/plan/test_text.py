@@ -29,7 +29,7 @@ def test_names_in_a_folded_layer_are_relative_to_it() -> None:
     lines = plan_text(PLAN).splitlines()
     at = lines.index("layer i = 1-2 (2x): launches 11-28")
     assert lines[at + 1 : at + 5] == [
-        "    linear_qkv k2 panel_linear.p48_r4 bit_identical [l{i}.attn.q l{i}.attn.k l{i}.attn.v]",
+        "    linear_qkv k2 panel_linear.p48_r8_streamed bit_identical [l{i}.attn.q l{i}.attn.k l{i}.attn.v]",
         "      reads $n l{i}.attn.h",
         "      writes l{i}.attn.q+k+v",
         "      weights l{i}.attn.q+k+v.weight:bf16",
@@ -60,7 +60,9 @@ def test_unfolded_every_launch_has_a_line_and_every_buffer_its_place() -> None:
     lines = unfolded_text(PLAN).splitlines()
     launches = [line for line in lines if re.match(r" *\d+ ", line)]
     assert [int(line.split()[0]) for line in launches] == list(range(len(PLAN.launches)))
-    assert launches[2].strip() == ("2 linear_qkv k2 panel_linear.p48_r4 bit_identical [l0.attn.q l0.attn.k l0.attn.v]")
+    assert launches[2].strip() == (
+        "2 linear_qkv k2 panel_linear.p48_r8_streamed bit_identical [l0.attn.q l0.attn.k l0.attn.v]"
+    )
     assert len([line for line in lines if line.startswith("buffer b")]) == len(PLAN.buffers)
     assert f"at {PLAN.buffers[1].offset_bytes} bytes {PLAN.buffers[1].n_bytes} alive 1-2" in "\n".join(lines)
 

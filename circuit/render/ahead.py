@@ -1,0 +1,86 @@
+"""Asking the memory for weights before they are read.
+
+Words that are read once are asked for a little ahead of where the kernel is. Words that every turn of a loop reads
+again, as each tile of rows reads a panel, stay in the second-level cache after the first turn, so the memory would be
+busy in that turn and idle in all others. There, each turn asks for its part of what the thread reads later: whole turns
+of the threads' loop ahead, as evenly as the words at hand are read.
+
+Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30): 8 rows times 3072 x 576 weights of f32 from memory, one
+thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn, 551 us spread.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from circuit.render.blocks import Block, Nest, axis_of
+from circuit.uop.bounds import bounds
+from circuit.uop.node import Axis, Op, Param, UOp, toposort
+
+LINE_BYTES = 64
+TURNS_AHEAD = 2
+"""Of the threads' loop. Two turns can share a panel, whose lines the first of them reads all."""
+
+MOST_TURNS = 4
+"""Of the loop whose turns read the same, at most. With more the memory has time, and asking would only take some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop that is being written."""
+
+    over: UOp
+    block: Block
+
+
+class Ahead:
+    """The lines of C that ask, for one kernel. `turn` gives the C variable of a loop."""
+
+    def __init__(self, nest: Nest, turn: Callable[[UOp], str]) -> None:
+        self._nest = nest
+        self._turn = turn
+        self._pointers: dict[UOp, tuple[Block, str]] = {}  # into what is read, and where each is declared
+        self._unasked: dict[tuple[UOp | None, UOp], int] = {}  # bytes that a loop read since the line it last asked for
+
+    def lines(self, node: UOp, base: UOp, at: str, first: bool, n_bytes: int) -> list[str]:
+        """What stands before a load of `n_bytes` of words from address `at` of `base`; `first`: of two pieces."""
+        loops = self._loops(node)
+        if loops is None:
+            return [f"MET_AHEAD({at});"] if first else []
+        shared, again = loops
+        n_turns = _most_turns(again.over)
+        reader = (self._nest.home(node).over, base)
+        n_lines, self._unasked[reader] = divmod(self._unasked.get(reader, 0) + n_bytes, n_turns * LINE_BYTES)
+        if n_lines == 0:
+            return []
+        if base not in self._pointers or self._pointers[base][0] is not again.block:
+            self._pointers[base] = (again.block, self._pointer(shared, again, base, n_turns))
+        return [f"MET_LATER({self._pointers[base][1]});"] * n_lines
+
+    def _loops(self, node: UOp) -> tuple[UOp, Loop] | None:
+        """The loop that threads share, and the innermost in it of whose few turns each reads the same; None without
+        both. What is read where another load says is in no order.
+        """
+        shared: UOp | None = None
+        again: Loop | None = None
+        for block in self._nest.around(node):
+            if block.over is not None and axis_of(block.over) is Axis.THREAD:
+                shared = block.over
+            elif block.over is not None and shared is not None and block.over not in node.ranges:
+                again = Loop(block.over, block)
+        ordered = not any(n.op is Op.LOAD for n in toposort(node.src[0].src[1]))
+        if shared is None or again is None or not ordered or shared not in node.ranges:
+            return None
+        return (shared, again) if 2 <= _most_turns(again.over) <= MOST_TURNS else None
+
+    def _pointer(self, shared: UOp, again: Loop, base: UOp, n_turns: int) -> str:
+        """A pointer into what is read later, for each turn of `again`."""
+        assert isinstance(base.arg, Param)
+        turn_bytes = 4 * base.arg.shape[0] // _most_turns(shared)
+        pointer, place = self._nest.name("n"), self._turn(again.over)
+        start = f"(i64)({self._turn(shared)} + {TURNS_AHEAD}) * {turn_bytes} + {place} * {turn_bytes // n_turns}"
+        again.block.lines.append(f"const char *{pointer} = (const char *)p{base.arg.slot} + ({start});")
+        return pointer
+
+
+def _most_turns(r: UOp) -> int:
+    return bounds(r.src[0])[1]
