@@ -19,6 +19,7 @@ def main(path: str, n_threads: str, hardware_class: str, work: str, n_tokens: st
         path, user_cache(), int(n_threads), "all", policy, lambda what, part: None, hardware_class=hardware_class
     )
     try:
+        model.settle()
         with prepared(model.program, model.pages, chosen) as run:
             run()
             print("ready", " ".join(digest[:12] for _, digest in model.planned.digests), flush=True)

@@ -14,7 +14,7 @@ from circuit.load.engines import load_engines
 from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, is_rendered, load_hardware, rows_of
-from circuit.load.inputs import CheckpointTexts, Library
+from circuit.load.inputs import CheckpointTexts, Library, once
 from circuit.load.instructions import load_instructions
 from circuit.load.ledger import Ledger
 from circuit.load.owners import Owned, load_owners, parted
@@ -118,7 +118,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     check_stored(tir, _kv_format(given.policy))
     sets = _grouped(tir, given, goal.rules)
     used = {group.rule for each in sets for group in each.groups}
-    current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware)
+    current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware, library)
     yield "groups", (grouped := GroupedSet(tir=tir, sets=sets))
     if given.stated is not None and (broken := violations(audit_of_groups(grouped, library, goal))):
         raise PolicyError(broken)
@@ -188,10 +188,8 @@ def _given(library: Library, goal: Goal) -> _Given:
     families = load_families(library, hardware)
     # A report runs nothing: a class that no host has proven is planned as the nearest that one has.
     proven_by = hardware.proven_by if goal.scheduled else proving_class(library, hardware)
-    rules = linted(load_rules(library, hardware, families))
     proofs = load_proofs(library, replace(hardware, proven_by=proven_by))
-    if goal.rules == "all":
-        rules = proven(rules, proofs, hardware)
+    rules = _checked_rules(library, hardware, families, proofs, goal.rules)
     settings = [choice for choice in goal.choices if is_setting(choice)]
     if settings and goal.rules == "reference":
         message = f"policy {settings[0]} has no effect with --rules reference"
@@ -209,6 +207,18 @@ def _given(library: Library, goal: Goal) -> _Given:
         owned=load_owners(library),
         parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(used, families, mode, rows)),
     )
+
+
+def _checked_rules(
+    library: Library, hardware: HardwareClass, families: tuple[Family, ...], proofs: tuple[Proof, ...], which: Which
+) -> tuple[Rule, ...]:
+    """The rules of the class, without a contradiction; where relations are to be used, each has its proof."""
+
+    def make() -> tuple[Rule, ...]:
+        rules = linted(load_rules(library, hardware, families))
+        return proven(rules, proofs, hardware) if which == "all" else rules
+
+    return once(library, ("checked rules", hardware, families, proofs, which), make)
 
 
 def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Audit:

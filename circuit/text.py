@@ -1,14 +1,16 @@
 """Named texts, and how the stages write numbers and names so that they read back to the bit."""
 
-import difflib
 import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from circuit.errors import LoadError, Problem
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+    from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,10 @@ def problem_at(source: Source, line: int | None, message: str, fix: str) -> Prob
     return Problem(message=message, fix=fix, file=source.path, line=line, excerpt=excerpt(source, line))
 
 
-def round_f32(value: Decimal | Fraction | int | float) -> float:
+def round_f32(value: "Decimal | Fraction | int | float") -> float:
     """`value` rounded once to the nearest IEEE binary32, ties to even; beyond its range is a broken invariant."""
+    from fractions import Fraction
+
     exact = Fraction(value)
     if exact == 0:
         return 0.0
@@ -73,6 +77,8 @@ def listed(names: Iterable[str]) -> str:
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The name that a misspelt one most likely stands for; None where none is alike."""
+    import difflib  # for messages alone
+
     found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
     return found[0] if found else None
 

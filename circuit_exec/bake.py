@@ -12,7 +12,8 @@ from circuit.errors import LoadError, Problem, RunError
 from circuit_exec.baked_file import Identification, PayloadWriter, open_payload
 from circuit_exec.cache import Cache, entry_path, key_of, write_entry
 from circuit_exec.checkpoint.content_hash import content_hash, unhashed_bytes
-from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw, require_weights
+from circuit_exec.checkpoint.raw import Bytes, raw
+from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.pack import Words, pack_panels
 from circuit_exec.recipe_rows import stored_rows
 

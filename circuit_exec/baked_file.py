@@ -25,7 +25,8 @@ import numpy as np
 from circuit.errors import LoadError, RunError
 from circuit_exec.cache import Cache, recall, remember
 from circuit_exec.checkpoint.mapped import map_file
-from circuit_exec.checkpoint.records import Bytes, MappedFile
+from circuit_exec.checkpoint.raw import Bytes, as_array
+from circuit_exec.checkpoint.records import MappedFile
 from circuit_exec.pack import Words
 
 MAGIC = b"metbake1"
@@ -89,11 +90,12 @@ def open_payload(path: Path, belongs: Identification, n_bytes: int, cache: Cache
     payload_at = _payload_at(n_bytes)
     if len(file.data) != payload_at + n_bytes:
         return f"it has {len(file.data)} bytes, not {payload_at + n_bytes}"
-    checksums = file.data[_HEAD.size : _HEAD.size + 4 * _n_pieces(n_bytes)].view("<u4").tolist()
+    data = as_array(file)
+    checksums = data[_HEAD.size : _HEAD.size + 4 * _n_pieces(n_bytes)].view("<u4").tolist()
     header = _header(belongs, n_bytes, checksums)
-    if file.data[:payload_at].tobytes() != header:
+    if data[:payload_at].tobytes() != header:
         return "its header is damaged"
-    payload = file.data[payload_at:]
+    payload = data[payload_at:]
     damaged = _verify(path, file, payload, checksums, header[96:128].hex(), cache)
     return payload.view("<u4") if damaged is None else f"piece {damaged} of {len(checksums)} is damaged"
 

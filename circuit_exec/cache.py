@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -69,6 +70,39 @@ def write_entry(path: Path, write: Callable[[BinaryIO], None]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_checked(path: Path, body: bytes) -> None:
+    """Makes the entry at `path` of `body` and its hash, which `read_checked` compares."""
+    data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    write_entry(path, lambda file: _write_all(file, data))
+
+
+def read_checked(path: Path) -> bytes | None:
+    """The body that `write_checked` wrote; None where there is no entry or a damaged one, which is as good as none."""
+    try:
+        head, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return body if head == hashlib.sha256(body).hexdigest().encode() else None
+
+
+def remove_oldest(folder: Path, most_bytes: int) -> None:
+    """Deletes entries until those that are left take at most `most_bytes`, the one used longest ago first."""
+    with suppress(OSError):  # another process may delete the same
+        entries = [(entry.stat(), entry.path) for entry in os.scandir(folder)]
+        total = sum(status.st_size for status, _ in entries)
+        for status, path in sorted(entries, key=lambda each: (each[0].st_mtime_ns, each[1])):
+            if total <= most_bytes:
+                return
+            os.unlink(path)
+            total -= status.st_size
+
+
+def used(path: Path) -> None:
+    """Makes the entry the newest, for `remove_oldest`; a cache that can only be read stays as it is."""
+    with suppress(OSError):
+        os.utime(path)
 
 
 def unwritable(folder: Path, error: OSError) -> RunError:

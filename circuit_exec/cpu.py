@@ -47,6 +47,7 @@ class Program:
         self.n_threads = n_threads
         self.n_pages = n_pages
         self._weights = weights
+        self._moved: NDArray[np.uint8] | None = None  # where the next step finds them
         self._arena = allocate(layout.arena_bytes, "the arena")
         self._states = [allocate(n_pages * room.page_words * 4, f"the cache {room.name}") for room in layout.states]
         self._inputs = {given.name: given for given in layout.inputs}
@@ -61,6 +62,10 @@ class Program:
             raise RunError(
                 Problem(message=f"the system gives no {n_threads} threads", fix="ask for fewer with --threads")
             )
+
+    def move(self, weights: NDArray[np.uint8]) -> None:
+        """The same bytes somewhere else, where they are read from the next step on. Any thread may say so."""
+        self._moved = weights
 
     def max_rows(self, mode: str) -> int:
         """The most rows that one step of a mode can have."""
@@ -124,6 +129,9 @@ class Program:
             "choices": np.ascontiguousarray(sampler.choices, np.uint32),
             "sample_positions": np.ascontiguousarray(sampler.positions, np.int32),
         }
+        if self._moved is not None:
+            self._weights, self._moved = self._moved, None
+            self._addresses = (self._addresses[0], address(self._weights), self._addresses[2])
         arguments = Arguments(
             ABI,
             plan,

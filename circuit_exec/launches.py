@@ -36,7 +36,7 @@ def decode_launches(
 ) -> tuple[Shown, ...]:
     """Every launch that makes the logits of one token, in order. Without `hardware_class` it is what this host runs."""
     texts, host = library(), this_host()
-    key = planning_key(checkpoint, texts.files, policy, rules, f"{hardware_class or ''} on {described(host)}")
+    key = planning_key(checkpoint, texts, policy, rules, f"{hardware_class or ''} on {described(host)}")
     path = entry_path(cache, KIND, f"{key}.json")
     found = _read(path)
     if found is not None:

@@ -22,7 +22,7 @@ from circuit_exec.cpu import Program
 from circuit_exec.host import Host, arch_of, class_to_run, described, this_host
 from circuit_exec.kv import Pages, pages_for
 from circuit_exec.library import library
-from circuit_exec.memory import on_huge_pages
+from circuit_exec.memory import Move
 from circuit_exec.planned import Planned, planned, planning_key
 
 Which = Literal["all", "reference"]
@@ -47,10 +47,16 @@ class Model:
     weights: BakedWeights
     program: Program
     pages: Pages
+    move: Move
     notes: tuple[str, ...]
+
+    def settle(self) -> None:
+        """Waits until the weights are where they stay: for who measures speed. A first token need not wait."""
+        self.move.wait()
 
     def close(self) -> None:
         """Ends its threads."""
+        self.move.end()
         self.program.close()
 
 
@@ -78,7 +84,7 @@ def load_model(
     compiled = build(made.sources, cache, progress, made.arch)
     weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
     pages = _pool_pages(made, n_sequences, n_pages)
-    words = on_huge_pages(weights.words.view(np.uint8), "the weights")
+    words = weights.words.view(np.uint8)
     program = Program(compiled, made.layout, words, n_threads, pages)
     return Model(
         checkpoint=checkpoint,
@@ -86,6 +92,7 @@ def load_model(
         weights=weights,
         program=program,
         pages=Pages(pages),
+        move=Move(words, "the weights", program.move),
         notes=() if weights.note is None else (weights.note,),
     )
 
@@ -95,7 +102,7 @@ def plan_set(
 ) -> Planned:
     """The plan set of the checkpoint on a class, from the cache or freshly planned."""
     texts, host = library(), this_host()
-    key = planning_key(checkpoint, texts.files, policy, rules, f"{hardware_class or ''} on {described(host)}")
+    key = planning_key(checkpoint, texts, policy, rules, f"{hardware_class or ''} on {described(host)}")
     return planned(key, cache, lambda: _plan(checkpoint, texts, rules, policy, host, hardware_class))
 
 

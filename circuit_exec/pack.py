@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from circuit.bake.layout import panel_words
 from circuit.formats import BROUGHT_TOGETHER, FORMATS
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.pack_blocks import block_words
 
 Words = NDArray[np.uint32]

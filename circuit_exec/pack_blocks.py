@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import circuit_exec.checkpoint.blocks as fields
 from circuit.formats import FORMATS
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 
 Words = NDArray[np.uint32]
 _U32 = np.dtype("<u4")

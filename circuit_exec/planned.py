@@ -4,26 +4,25 @@ The key covers everything that planning reads: the checkpoint's config or metada
 the rules, the files under kernels/ and recipes/, and the compiler's own source. A damaged entry is planned again.
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import circuit
 from circuit.bake.manifest import Manifest, manifest_text, parse
 from circuit.emit.layout import Layout
 from circuit.emit.layout_text import layout_text, parse_layout
 from circuit.emit.sources import Sources
 from circuit.errors import RunError
+from circuit.load.inputs import Library
 from circuit.text import Source
-from circuit_exec.cache import Cache, entry_path, key_of, write_entry
-from circuit_exec.checkpoint.decode import rope_factors
+from circuit_exec.cache import Cache, entry_path, key_of, read_checked, write_checked
 from circuit_exec.checkpoint.records import Checkpoint
+from circuit_exec.program_key import checkpoint_parts, code_key, library_parts
 
 KIND = "planned"
-FORM = "2"
+FORM = "3"
 """Of an entry; counted up where its fields change."""
 
 
@@ -53,44 +52,19 @@ def planned(key: str, cache: Cache, make: Callable[[], Planned]) -> Planned:
         return found
     made = make()
     with suppress(RunError):  # whoever must write the cache, to compile or to bake, reports it
-        write_entry(path, lambda file: _put(file.write, made))
+        write_checked(path, _body(made))
     return made
 
 
-def planning_key(
-    checkpoint: Checkpoint, library: tuple[Source, ...], policy: tuple[str, ...], rules: str, runs_on: str
-) -> str:
+def planning_key(checkpoint: Checkpoint, library: Library, policy: tuple[str, ...], rules: str, runs_on: str) -> str:
     """The key of everything that planning depends on; `runs_on` is a class or what one is chosen by."""
-    texts = [part for source in (*checkpoint.texts, *library) for part in (source.path, source.text)]
-    exact = checkpoint.exact_bf16
-    tensors = [f"{t.name} {t.format} {t.shape} {t.name in exact}" for t in checkpoint.tensors.values()]
-    factors = [factor.hex() for factor in rope_factors(checkpoint) or ()]
-    counted = (str(len(part)) for part in (texts, tensors, factors, policy))
-    head = _metadata_digest(checkpoint)
-    return key_of(KIND, FORM, _code_digest(), head, *counted, *texts, *tensors, *factors, *policy, rules, runs_on)
+    own = checkpoint_parts(checkpoint)
+    texts = tuple(library_parts(library))
+    counted = (str(len(part)) for part in (own, texts, policy))
+    return key_of(KIND, FORM, code_key(), *counted, *own, *texts, *policy, rules, runs_on)
 
 
-def _metadata_digest(checkpoint: Checkpoint) -> str:
-    """Of the bytes before the first tensor of a GGUF file, of several the first; the texts and tables say it all for
-    other checkpoints."""
-    if checkpoint.kind != "gguf":
-        return checkpoint.kind
-    file = checkpoint.files[checkpoint.path]
-    own = (tensor.offset for tensor in checkpoint.tensors.values() if tensor.file == checkpoint.path)
-    end = min(own, default=len(file.data))
-    return hashlib.sha256(file.data[:end].data).hexdigest()
-
-
-def _code_digest() -> str:
-    """Of the compiler itself: every source file of the package `circuit`."""
-    digest = hashlib.sha256()
-    for folder in sorted(circuit.__path__):
-        for path in sorted(Path(folder).rglob("*.py")):
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def _put(write: Callable[[bytes], object], made: Planned) -> None:
+def _body(made: Planned) -> bytes:
     fields = {
         "class": made.hardware_class,
         "arch": made.arch,
@@ -100,17 +74,13 @@ def _put(write: Callable[[bytes], object], made: Planned) -> None:
         "digests": " ".join(f"{mode}={digest}" for mode, digest in made.digests),
         "launches": " ".join(map(str, made.launches)),
     }
-    body = json.dumps([fields, [[source.path, source.text] for source in made.sources], made.certificate]).encode()
-    write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    return json.dumps([fields, [[source.path, source.text] for source in made.sources], made.certificate]).encode()
 
 
 def _read(path: Path) -> Planned | None:
     """The entry, or None where there is none or it is damaged."""
-    try:
-        head, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    if head != hashlib.sha256(body).hexdigest().encode():
+    body = read_checked(path)
+    if body is None:
         return None
     fields: dict[str, str]
     fields, files, certificate = json.loads(body)

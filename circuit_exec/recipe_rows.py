@@ -10,7 +10,8 @@ from circuit.bake.manifest import Entry
 from circuit.tir.ir import Concat, Key, Quantized, Recipe, Unpermute
 from circuit_exec.checkpoint.decode import decode
 from circuit_exec.checkpoint.quantized import quantized_rows
-from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw
+from circuit_exec.checkpoint.raw import Bytes, raw
+from circuit_exec.checkpoint.records import Checkpoint
 
 Places = NDArray[np.int64]
 

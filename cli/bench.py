@@ -63,6 +63,7 @@ def bench(
 
     works = tuple(each for each in measuring.WORKS if each.name in work) if work else measuring.USUAL
     with loaded(model, threads, rules, policy) as ready, progress_bar() as progress:
+        ready.settle()
         found = measuring.bench(ready.program, ready.pages, user_cache(), progress, works, rounds)
     print(json.dumps(asdict(found), indent=1) if as_json else "\n".join(_lines(found)))
 

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 import typer
 
 from circuit.errors import PlanError, Problem
-from cli import prove
+from cli.answer import Question, answer
+from cli.forms import form_of
 from cli.models import ModelArgument, model_path
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
-    from circuit.load.inputs import CheckpointTexts
+    from circuit.load.inputs import CheckpointTexts, Library
     from circuit.pipeline import Goal, Stage
     from circuit.plan.ir import Plan
-
-app = typer.Typer(help="See what a model compiles to; needs no weights.", no_args_is_help=True, rich_markup_mode=None)
-app.command("prove", epilog=prove.PROVE_EXAMPLES)(prove.prove)
-app.command("lint", epilog=prove.LINT_EXAMPLES)(prove.lint)
+    from circuit_exec.checkpoint.records import Checkpoint
 
 MAP_EXAMPLES = """Examples:
 
@@ -40,18 +38,22 @@ StageName = Literal["bir", "tir", "groups", "plan", "source"]
 Mode = Literal["decode", "prefill"]
 
 
-@app.command("map", epilog=MAP_EXAMPLES)
 def map_(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Print what became of every key of a config: used, ignored because, or absent with its default."""
-    from circuit.load.config import map_config
-    from circuit.load.ledger import ledger_json, ledger_text
-    from circuit_exec.library import library
 
-    _, ledger = map_config(checkpoint_of(model), library())
-    print((ledger_json if as_json else ledger_text)(ledger), end="")
+    def made(library: "Library") -> str:
+        from circuit.load.config import map_config
+        from circuit.load.ledger import ledger_json, ledger_text
+        from circuit_exec.checkpoint.texts import checkpoint_texts
+
+        _, ledger = map_config(checkpoint_texts(opened), library)
+        return (ledger_json if as_json else ledger_text)(ledger)
+
+    opened = model_of(model)
+    question = Question(command="map", models=(opened,), options={})
+    print(answer(question, form_of(as_json, False), made), end="")
 
 
-@app.command("show", epilog=SHOW_EXAMPLES)
 def show(
     model: ModelArgument,
     hardware_class: Annotated[str, typer.Option("--class", metavar="C", help="The hardware class.")] = "cpu",
@@ -70,32 +72,53 @@ def show(
     rules: RulesOption = "all",
 ) -> None:
     """Print a stage of the compiler: circuit, ops, groups, the plan with its digest, or the C source."""
-    from circuit.pipeline import Goal
-
     _check_options(stage, expand, as_json)
     span = None if rows is None else parse_rows(rows)
     modes = [mode] if mode is not None else ["decode", "prefill"] if stage == "source" else ["decode"]
-    goal = Goal(
-        hardware_class=hardware_class,
-        choices=tuple(policy or ()),
-        rules=rules,
-        steps=tuple((each, span) for each in modes),
+    choices = tuple(policy or ())
+    opened = model_of(model)
+
+    def made(library: "Library") -> str:
+        from circuit.pipeline import Goal
+        from circuit_exec.checkpoint.texts import checkpoint_texts
+
+        steps = tuple((each, span) for each in modes)
+        goal = Goal(hardware_class=hardware_class, choices=choices, rules=rules, steps=steps)
+        return _stage_text(checkpoint_texts(opened), library, goal, stage, expand, as_json)
+
+    question = Question(
+        command="show",
+        models=(opened,),
+        options={
+            "class": hardware_class,
+            "modes": tuple(modes),
+            "rows": rows,
+            "stage": stage,
+            "expand": expand,
+            "policy": choices,
+            "rules": rules,
+        },
     )
-    texts = checkpoint_of(model)
+    print(answer(question, form_of(as_json, False), made), end="")
+
+
+def _stage_text(
+    texts: "CheckpointTexts", library: "Library", goal: "Goal", stage: StageName, expand: bool, as_json: bool
+) -> str:
     match stage:
         case "plan" if as_json:
-            print(_plans_json(_plans(texts, goal)), end="")
+            return _plans_json(_plans(texts, library, goal))
         case "plan":
             from circuit.plan.text import plan_text, unfolded_text
 
-            print("\n".join(map(unfolded_text if expand else plan_text, _plans(texts, goal))), end="")
+            return "\n".join(map(unfolded_text if expand else plan_text, _plans(texts, library, goal)))
         case "source":
             from circuit.emit.program import emit_program
             from circuit.emit.sources import program_text
 
-            print(program_text(emit_program(_plans(texts, goal))), end="")
+            return program_text(emit_program(_plans(texts, library, goal)))
         case "bir" | "tir" | "groups":
-            print(_text(stage_result(texts, goal, stage)), end="")
+            return _text(stage_result(texts, library, goal, stage))
         case _:
             assert_never(stage)
 
@@ -119,28 +142,33 @@ def parse_rows(text: str) -> tuple[int, int]:
     return lo, hi
 
 
-def checkpoint_of(model: str) -> "CheckpointTexts":
-    """What the compiler reads of MODEL."""
+def model_of(model: str) -> "Checkpoint":
+    """MODEL, opened."""
     from circuit_exec.cache import user_cache
     from circuit_exec.checkpoint.exact import with_exact_bf16
     from circuit_exec.checkpoint.open import open_checkpoint
+
+    return with_exact_bf16(open_checkpoint(model_path(model)), user_cache())
+
+
+def checkpoint_of(model: str) -> "CheckpointTexts":
+    """What the compiler reads of MODEL."""
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
-    return checkpoint_texts(with_exact_bf16(open_checkpoint(model_path(model)), user_cache()))
+    return checkpoint_texts(model_of(model))
 
 
-def stage_result(texts: "CheckpointTexts", goal: "Goal", name: str) -> "Stage":
+def stage_result(texts: "CheckpointTexts", library: "Library", goal: "Goal", name: str) -> "Stage":
     """Runs the stages up to the one that is asked for."""
     from circuit.pipeline import stages
-    from circuit_exec.library import library
 
-    return next(result for stage, result in stages(texts, library(), goal) if stage == name)
+    return next(result for stage, result in stages(texts, library, goal) if stage == name)
 
 
-def _plans(texts: "CheckpointTexts", goal: "Goal") -> "tuple[Plan, ...]":
+def _plans(texts: "CheckpointTexts", library: "Library", goal: "Goal") -> "tuple[Plan, ...]":
     from circuit.pipeline import PlanSet
 
-    result = stage_result(texts, goal, "plan")
+    result = stage_result(texts, library, goal, "plan")
     assert isinstance(result, PlanSet), result
     return result.plans
 

@@ -7,7 +7,7 @@ import typer
 
 from circuit.errors import PlanError, Problem
 from cli.circuits import checkpoint_of
-from cli.forms import check_forms, print_report, print_schema
+from cli.forms import check_forms, form_of, print_schema, report_text
 from cli.options import Rules
 from cli.target import target
 
@@ -35,7 +35,7 @@ def diff_plans(models: list[str], given: Lists, as_json: bool, markdown: bool, s
     sides = _sides(models, given)
     one, other = (_asked(*side) for side in sides)
     found = plans_compared(one, other, *(_library(options) for _, options in sides))
-    print_report(found, plan_diff_sections(found), as_json, markdown)
+    print(report_text(found, plan_diff_sections(found), form_of(as_json, markdown)), end="")
     if not found.equal:
         raise typer.Exit(1)
 

@@ -2,22 +2,27 @@
 
 import os
 import sys
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from circuit.errors import PlanError, Problem
-from cli.circuits import Mode, checkpoint_of
-from cli.forms import check_forms, print_schema
+from cli.answer import Option, Question, answer
+from cli.circuits import Mode, model_of
+from cli.forms import check_forms, form_of, print_schema
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 from cli.planner import MarkdownOption, ReservedOption, SchemaOption
-from cli.target import ClassOption, DeviceOption, target
+from cli.target import ClassOption, DeviceOption, target, target_words
 from cli.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from circuit.report.display.record import Display, Part
+    from collections.abc import Callable
+
+    from circuit.load.inputs import Library
+    from circuit.report.display.record import Display
 
 EXAMPLES = """Examples:
 
@@ -66,15 +71,6 @@ def display(
     On a device it has also times, the roofline and the device's memory.
     With --html or --svg, what is written takes the place of the text.
     """
-    from circuit.pipeline import Goal, displayed
-    from circuit.report.as_json import record_json
-    from circuit.report.display.build import Shown, part_named
-    from circuit.report.display.colour import PLAIN, TERMINAL
-    from circuit.report.display.lines import ASCII, UNICODE
-    from circuit.report.display.record import Display
-    from circuit.report.display.text import display_markdown, display_text
-    from circuit_exec.library import library
-
     check_forms(as_json, markdown, schema)
     _check(
         {
@@ -87,25 +83,69 @@ def display(
         {"--ascii": ascii_only, "--width": width != WIDTH, "--layer": layer is not None},
     )
     if schema:
+        from circuit.report.display.record import Display
+
         print_schema(Display, "display")
         return
-    name, device = target(hardware, hardware_class)
-    if reserved and device is None:
+    if reserved and hardware is None:
         message = f"--reserved {reserved} is memory of a device, and none is given"
         raise PlanError(Problem(message=message, fix="give --hardware, or leave out --reserved"))
-    goal = Goal(hardware_class=name, choices=tuple(policy or ()), rules=rules, scheduled=False)
-    asked = Shown(mode=mode, rows=rows, reserved=reserved)
-    found = displayed(checkpoint_of(model), library(), goal, device, _name(model), asked)
+    choices = tuple(policy or ())
+    opened = model_of(model)
+
+    @cache
+    def found(library: "Library") -> "Display":
+        from circuit.pipeline import Goal, displayed
+        from circuit.report.display.build import Shown
+        from circuit_exec.checkpoint.texts import checkpoint_texts
+
+        name, device = target(hardware, hardware_class, library)
+        goal = Goal(hardware_class=name, choices=choices, rules=rules, scheduled=False)
+        asked = Shown(mode=mode, rows=rows, reserved=reserved)
+        return displayed(checkpoint_texts(opened), library, goal, device, _name(model), asked)
+
+    options: dict[str, Option] = {"name": _name(model), "mode": mode, "rows": rows, "layer": layer, "width": width}
+    options |= {"ascii": ascii_only, "reserved": reserved, "policy": choices, "rules": rules}
+    question = Question(command="display", models=(opened,), options=options | target_words(hardware, hardware_class))
+    for kind, file, what in (("html", html, "the page"), ("svg", svg, "the picture")):
+        if file is not None:
+            _write(file, answer(question, kind, partial(_drawn, found, kind, layer)), what, kind)
+    if as_json or markdown or (html is None and svg is None):
+        form = form_of(as_json, markdown)
+        if form == "text" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            form = "colours"
+        print(answer(question, form, lambda library: _text(found(library), form, width, ascii_only, layer)), end="")
+
+
+def _text(found: "Display", form: str, width: int, ascii_only: bool, layer: str | None) -> str:
+    from circuit.report.as_json import record_json
+    from circuit.report.display.build import part_named
+    from circuit.report.display.colour import PLAIN, TERMINAL
+    from circuit.report.display.lines import ASCII, UNICODE
+    from circuit.report.display.text import display_markdown, display_text
+
     only = None if layer is None else part_named(found, layer)
     glyphs = ASCII if ascii_only else UNICODE
-    _write(found, only, html, svg)
-    if as_json:
-        print(record_json(found), end="")
-    elif markdown:
-        print(display_markdown(found, glyphs, only), end="")
-    elif html is None and svg is None:
-        colours = TERMINAL if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else PLAIN
-        print(display_text(found, width, glyphs, only, colours), end="")
+    if form == "json":
+        return record_json(found)
+    if form == "markdown":
+        return display_markdown(found, glyphs, only)
+    return display_text(found, width, glyphs, only, TERMINAL if form == "colours" else PLAIN)
+
+
+def _drawn(shown: "Callable[[Library], Display]", kind: str, layer: str | None, library: "Library") -> str:
+    """The whole of a file that is asked for."""
+    from circuit.report.display.build import part_named
+    from circuit_exec.display_page import page, picture
+
+    found = shown(library)
+    only = None if layer is None else part_named(found, layer)
+    return page(found) if kind == "html" else picture(found, only)
+
+
+def _write(file: Path, text: str, what: str, kind: str) -> None:
+    data = text.encode("utf-8")
+    write_whole(file, lambda into: into.write(data), what, f"--{kind}")
 
 
 _WITHOUT = {
@@ -126,18 +166,6 @@ def _check(forms: dict[str, bool], options: dict[str, bool]) -> None:
         for option in _WITHOUT[form]:
             if options[option]:
                 raise PlanError(Problem(message=f"{option} changes nothing of {form}", fix="leave out one of them"))
-
-
-def _write(found: "Display", only: "Part | None", html: FileOption, svg: FileOption) -> None:
-    """The files that are asked for."""
-    from circuit_exec.display_page import page, picture
-
-    if html is not None:
-        text = page(found).encode("utf-8")
-        write_whole(html, lambda file: file.write(text), "the page", "--html")
-    if svg is not None:
-        drawn = picture(found, only).encode("utf-8")
-        write_whole(svg, lambda file: file.write(drawn), "the picture", "--svg")
 
 
 def _name(model: str) -> str:

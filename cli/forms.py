@@ -22,12 +22,16 @@ def print_schema(kind: type, command: str) -> None:
     print(record_schema(kind, f"met circuit {command}"), end="")
 
 
-def print_report(record: object, sections: "tuple[Section, ...]", as_json: bool, markdown: bool) -> None:
-    """The report in the form that was asked for."""
+def form_of(as_json: bool, markdown: bool) -> str:
+    """The name of the form that was asked for."""
+    return "json" if as_json else "markdown" if markdown else "text"
+
+
+def report_text(record: object, sections: "tuple[Section, ...]", form: str) -> str:
+    """The report in a form."""
     from circuit.report.as_json import record_json
     from circuit.report.sections import sections_markdown, sections_text
 
-    if as_json:
-        print(record_json(record), end="")
-    else:
-        print((sections_markdown if markdown else sections_text)(sections), end="")
+    if form == "json":
+        return record_json(record)
+    return (sections_markdown if form == "markdown" else sections_text)(sections)

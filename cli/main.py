@@ -12,26 +12,8 @@ import typer
 from typer.exceptions import TyperException
 
 from circuit.errors import MetError, Problem, render
-from cli import (
-    bench,
-    calibrate,
-    chat,
-    circuits,
-    diff,
-    display,
-    emit,
-    fetch,
-    generate,
-    lkb,
-    logits,
-    planner,
-    recipe,
-    record,
-    serve,
-    trace,
-    venn,
-    why,
-)
+from cli.command import Group
+from cli.commands import GROUPS, NAMES, add_command
 
 HELP = """Turns a checkpoint into the exact list of kernel launches that runs it, and runs it.
 
@@ -48,30 +30,6 @@ EXAMPLES = """Examples:
   met circuit show smollm2 --stage tir
 """
 
-app = typer.Typer(
-    name="met", help=HELP, epilog=EXAMPLES, no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
-app.command("fetch", epilog=fetch.EXAMPLES)(fetch.fetch)
-app.command("run", epilog=generate.EXAMPLES)(generate.run)
-app.command("chat", epilog=chat.EXAMPLES)(chat.chat)
-app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
-app.command("logits", epilog=logits.EXAMPLES)(logits.logits)
-app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
-app.command("record", epilog=record.EXAMPLES)(record.record)
-app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.calibrate)
-app.command("emit", epilog=emit.EXAMPLES)(emit.emit)
-circuits.app.command("diff", epilog=diff.EXAMPLES)(diff.diff)
-circuits.app.command("why", epilog=why.EXAMPLES)(why.why)
-circuits.app.command("display", epilog=display.EXAMPLES)(display.display)
-circuits.app.command("devices", epilog=planner.DEVICES_EXAMPLES)(planner.devices)
-for report in planner.REPORTS:
-    circuits.app.command(report.name, epilog=report.examples)(planner.command_of(report))
-circuits.app.command("lkb", epilog=lkb.EXAMPLES)(lkb.lkb)
-circuits.app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
-circuits.app.command("venn", epilog=venn.EXAMPLES)(venn.venn)
-app.add_typer(circuits.app, name="circuit")
-app.add_typer(recipe.app, name="recipe")
-
 
 def main() -> None:
     """What the shell runs."""
@@ -82,7 +40,7 @@ def main() -> None:
 def status(arguments: list[str]) -> int:
     """Runs one command line; gives the exit code, after the message that belongs to it."""
     try:
-        code: object = app(arguments, prog_name="met", standalone_mode=False)
+        code: object = app_for(arguments)(arguments, prog_name="met", standalone_mode=False)
     except MetError as error:
         _say(render(error.problems))
         return error.exit_code
@@ -102,6 +60,35 @@ def status(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def app_for(arguments: list[str]) -> typer.Typer:
+    """The app with the command that the arguments name; with all commands where they name none.
+
+    What a command's module imports takes a while, so no command waits for the others.
+    """
+    app = typer.Typer(
+        name="met",
+        cls=Group,
+        help=HELP,
+        epilog=EXAMPLES,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(options)
+    words = tuple(arguments[:2])
+    named = words if words in NAMES else words[:1] if words[:1] in NAMES else None
+    groups = {
+        name: typer.Typer(cls=Group, help=text, no_args_is_help=True, rich_markup_mode=None)
+        for name, text in GROUPS.items()
+    }
+    for name in NAMES if named is None else (named,):
+        add_command(app if len(name) == 1 else groups[name[0]], name)
+    for word, group in groups.items():
+        if named is None or named[0] == word:
+            app.add_typer(group, name=word)
+    return app
+
+
 def _say(text: str) -> None:
     sys.stdout.flush()
     print(text, file=sys.stderr)
@@ -112,11 +99,7 @@ def _usage(error: TyperException, arguments: list[str]) -> str:
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    names = (
-        "fetch run chat serve logits bench record calibrate emit circuit map show diff display why prove lint".split()
-    )
-    names += ["devices", "lkb", "trace", "venn", *(report.name for report in planner.REPORTS)]
-    names += "recipe write check verify".split()
+    names = {word for name in NAMES for word in name}
     words = [word for word in arguments[:2] if word in names]
     text = re.sub(r" (\(Possible options|Did you mean).*", "", message[:1].lower() + message[1:]).rstrip(".")
     return render([Problem(message=text, fix=f"see `{' '.join(['met', *words])} --help`")])
@@ -130,7 +113,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from circuit.errors import PolicyError, Problem
-from cli.circuits import checkpoint_of
-from cli.forms import check_forms, print_report, print_schema
+from circuit.errors import Problem
+from cli.answer import Option, Question, answer, print_answer
+from cli.circuits import model_of
+from cli.forms import check_forms, form_of, print_schema, report_text
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
     from circuit.load.devices import Device
+    from circuit.load.inputs import CheckpointTexts, Library
     from circuit.pipeline import Goal
     from circuit.report.audit import Audit
     from circuit.report.fit import AskedFit
@@ -90,26 +92,29 @@ def devices(
     as_json: JsonOption = False,
 ) -> None:
     """List the devices that plans can be made for, with their figures; for one device, where each comes from."""
+    question = Question(command="devices", models=(), options={"device": device})
+    print(answer(question, form_of(as_json, False), lambda library: _devices_text(library, device, as_json)), end="")
+
+
+def _devices_text(library: "Library", name: str | None, as_json: bool) -> str:
     from circuit.load.devices import device_named, load_devices
     from circuit.report.as_json import record_json
     from circuit.report.devices_text import device_sections, devices_sections
     from circuit.report.sections import sections_text
-    from circuit_exec.library import library
 
-    known = load_devices(library())
-    chosen = known if device is None else (device_named(known, device),)
+    known = load_devices(library)
+    chosen = known if name is None else (device_named(known, name),)
     if as_json:
-        print("[" + ",".join(record_json(each).rstrip() for each in chosen) + "]")
-    else:
-        sections = devices_sections(known) if device is None else device_sections(chosen[0])
-        print(sections_text(sections), end="")
+        return "[" + ",".join(record_json(each).rstrip() for each in chosen) + "]\n"
+    return sections_text(devices_sections(known) if name is None else device_sections(chosen[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Asked:
     """What a report is asked about."""
 
-    model: str
+    texts: "CheckpointTexts"
+    library: "Library"
     reserved: int
     asked: "AskedFit | None"
     goal: "Goal"
@@ -129,7 +134,7 @@ class Report:
     examples: str
     sized: bool
     record: Callable[[], type]
-    answer: "Callable[[_Question], tuple[object, tuple[Section, ...], tuple[Problem, ...]]]"
+    answer: "Callable[[_Asked], tuple[object, tuple[Section, ...], tuple[Problem, ...]]]"
 
 
 _OF_SIZE = ("reserved", "context", "sequences")
@@ -151,21 +156,28 @@ def command_of(report: Report) -> Callable[..., None]:
         policy: PolicyOption = None,
         rules: RulesOption = "all",
     ) -> None:
-        from circuit.pipeline import Goal
-        from circuit.report.fit import AskedFit
-
         check_forms(as_json, markdown, schema)
         if schema:
             print_schema(report.record(), report.name)
             return
-        device = device_of(hardware)
-        goal = Goal(hardware_class=device.hardware_class, choices=tuple(policy or ()), rules=rules, scheduled=False)
-        asked = None if context is None and sequences is None else AskedFit(sequences=sequences, context=context)
-        question = _Question(model=model, reserved=reserved, asked=asked, goal=goal, device=device)
-        record, sections, refused = report.answer(question)
-        print_report(record, sections, as_json, markdown)
-        if refused:
-            raise PolicyError(refused)
+        form, choices = form_of(as_json, markdown), tuple(policy or ())
+        opened = model_of(model)
+
+        def made(library: "Library") -> tuple[str, tuple[Problem, ...]]:
+            from circuit.pipeline import Goal
+            from circuit.report.fit import AskedFit
+            from circuit_exec.checkpoint.texts import checkpoint_texts
+
+            device, texts = device_of(hardware, library), checkpoint_texts(opened)
+            goal = Goal(hardware_class=device.hardware_class, choices=choices, rules=rules, scheduled=False)
+            asked = None if context is None and sequences is None else AskedFit(sequences=sequences, context=context)
+            question = _Asked(texts=texts, library=library, reserved=reserved, asked=asked, goal=goal, device=device)
+            record, sections, refused = report.answer(question)
+            return report_text(record, sections, form), refused
+
+        options: dict[str, Option] = {"hardware": hardware, "reserved": reserved, "context": context}
+        options |= {"sequences": sequences, "policy": choices, "rules": rules, **device_words(hardware)}
+        print_answer(Question(command=report.name, models=(opened,), options=options), form, made)
 
     signature = inspect.signature(command)
     kept = [each for each in signature.parameters.values() if report.sized or each.name not in _OF_SIZE]
@@ -174,12 +186,10 @@ def command_of(report: Report) -> Callable[..., None]:
     return command
 
 
-def _planner(question: _Question) -> "Planner":
+def _planner(question: _Asked) -> "Planner":
     from circuit.pipeline import assessed
-    from circuit_exec.library import library
 
-    texts, asked = checkpoint_of(question.model), question.asked
-    return assessed(texts, library(), question.goal, question.device, question.reserved, asked)
+    return assessed(question.texts, question.library, question.goal, question.device, question.reserved, question.asked)
 
 
 def _planner_record() -> type:
@@ -188,14 +198,14 @@ def _planner_record() -> type:
     return Planner
 
 
-def _plan(question: _Question) -> "tuple[Planner, tuple[Section, ...], tuple[Problem, ...]]":
+def _plan(question: _Asked) -> "tuple[Planner, tuple[Section, ...], tuple[Problem, ...]]":
     from circuit.report.planner_text import planner_sections
 
     found = _planner(question)
     return found, planner_sections(found), ()
 
 
-def _memory(question: _Question) -> "tuple[Planner, tuple[Section, ...], tuple[Problem, ...]]":
+def _memory(question: _Asked) -> "tuple[Planner, tuple[Section, ...], tuple[Problem, ...]]":
     from circuit.report.planner_text import fit_sections, memory_sections
 
     found = _planner(question)
@@ -208,12 +218,11 @@ def _precision_record() -> type:
     return Precision
 
 
-def _precision(question: _Question) -> "tuple[Precision, tuple[Section, ...], tuple[Problem, ...]]":
+def _precision(question: _Asked) -> "tuple[Precision, tuple[Section, ...], tuple[Problem, ...]]":
     from circuit.pipeline import precisions
     from circuit.report.precision_text import precision_sections
-    from circuit_exec.library import library
 
-    found = precisions(checkpoint_of(question.model), library(), question.goal, question.device)
+    found = precisions(question.texts, question.library, question.goal, question.device)
     return found, precision_sections(found), ()
 
 
@@ -223,13 +232,12 @@ def _audit_record() -> type:
     return Audit
 
 
-def _audit(question: _Question) -> "tuple[Audit, tuple[Section, ...], tuple[Problem, ...]]":
+def _audit(question: _Asked) -> "tuple[Audit, tuple[Section, ...], tuple[Problem, ...]]":
     from circuit.pipeline import audited
     from circuit.report.audit import violations
     from circuit.report.audit_text import audit_sections
-    from circuit_exec.library import library
 
-    found = audited(checkpoint_of(question.model), library(), question.goal)
+    found = audited(question.texts, question.library, question.goal)
     return found, audit_sections(found), violations(found)
 
 
@@ -270,13 +278,23 @@ REPORTS = (
 """Every report of a model on a device, in the order of `met circuit --help`."""
 
 
-def device_of(name: str) -> "Device":
+def device_of(name: str, library: "Library | None" = None) -> "Device":
     """The device that --hardware names; `this` is the machine at hand, as `met calibrate` found it."""
     from circuit.load.devices import device_named, load_devices
-    from circuit_exec.library import library
+    from circuit_exec.library import library as all_texts
 
+    texts = library or all_texts()
     if name != "this":
-        return device_named(load_devices(library()), name)
+        return device_named(load_devices(texts), name)
     from circuit_exec.calibrate import own_device, own_device_path
 
-    return device_named(load_devices(library(), own_device(own_device_path())), name)
+    return device_named(load_devices(texts, own_device(own_device_path())), name)
+
+
+def device_words(name: str) -> dict[str, Option]:
+    """What `this` stands for, as an option of a question; nothing of another name."""
+    if name != "this":
+        return {}
+    from circuit_exec.calibrate import own_device, own_device_path
+
+    return {"this": own_device(own_device_path()).text}

@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from circuit.errors import PlanError, Problem
-from cli import recipe_write
 from cli.options import JsonOption
 from cli.recipe_opened import assessed_recipe, checked_checkpoint, choices_of, open_checkpoint_of, open_model, opened
 
 if TYPE_CHECKING:
     from circuit_exec.recipe_run import Check
-
-app = typer.Typer(
-    help="Write, check, show and verify recipes: a checkpoint, its policy, its resources, and what comes out.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.command("write", epilog=recipe_write.EXAMPLES)(recipe_write.write)
 
 CHECK_EXAMPLES = """Examples:
 
@@ -43,7 +35,6 @@ Exit code 1: something differs from what is recorded; the first that does is pri
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A recipe.")]
 
 
-@app.command("check", epilog=CHECK_EXAMPLES)
 def check(file: FileArgument) -> None:
     """Refuse a recipe that states too little or too much, that does not fit, or whose checkpoint is another one."""
     recipe = opened(file)
@@ -52,7 +43,6 @@ def check(file: FileArgument) -> None:
     print(f"{file}: {report.model_type} on {report.device.id} is well stated and fits")
 
 
-@app.command("show", epilog=SHOW_EXAMPLES)
 def show(file: FileArgument, as_json: JsonOption = False) -> None:
     """Print every value with the line it comes from, and the digests that the recipe comes to here."""
     from circuit.report.as_json import record_json
@@ -71,7 +61,6 @@ def show(file: FileArgument, as_json: JsonOption = False) -> None:
     print(record_json(found) if as_json else sections_text(shown_sections(found)), end="")
 
 
-@app.command("verify", epilog=VERIFY_EXAMPLES)
 def verify(
     file: FileArgument,
     threads: Annotated[

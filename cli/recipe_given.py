@@ -72,10 +72,10 @@ def given_by_recipe(file: Path, threads: int | None, policy: list[str]) -> Given
 
 def agreed(given: Given, resource: str, option: str, value: int | None) -> int | None:
     """A resource: as the recipe states it, which the option must not contradict, or else what the option says."""
-    from circuit.load.recipe import problem_of
-
     if given.recipe is None:
         return value
+    from circuit.load.recipe import problem_of
+
     stated: int = getattr(given.recipe.resources, resource)
     if value is not None and value != stated:
         message = f"{option} {value} contradicts the recipe, which states {stated}"
@@ -86,11 +86,11 @@ def agreed(given: Given, resource: str, option: str, value: int | None) -> int |
 
 def check_bytes(given: Given, found: str) -> None:
     """Refuses a plan that may give other bytes than the recipe records."""
-    from circuit.load.recipe import problem_of
-
     recipe = given.recipe
     if recipe is None or recipe.expect is None or recipe.expect.bytes == found:
         return
+    from circuit.load.recipe import problem_of
+
     message = f"the plan has the digest {found} of what changes bytes, not the recorded one"
     fix = "see `met recipe verify`; where met itself changed, write the recipe anew"
     raise LoadError(problem_of(recipe, ("expect", "bytes"), message, fix))

@@ -7,7 +7,7 @@ import typer
 
 from circuit.errors import PlanError, Problem
 from cli.circuits import checkpoint_of
-from cli.forms import check_forms, print_report, print_schema
+from cli.forms import check_forms, form_of, print_schema, report_text
 from cli.options import JsonOption, PolicyOption, Rules
 from cli.planner import MarkdownOption, SchemaOption
 from cli.target import ClassOption, target
@@ -74,7 +74,7 @@ def trace(
         plan, target(hardware, hardware_class)[0], tuple(policy or ()), rules or "all"
     )
     found = compare_trace(plans, read)
-    print_report(found, trace_sections(found), as_json, markdown)
+    print(report_text(found, trace_sections(found), form_of(as_json, markdown)), end="")
     if not found.equal:
         raise typer.Exit(1)
 

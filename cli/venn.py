@@ -1,15 +1,19 @@
 """`met circuit venn`: which kernels of a model others have too."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from circuit.errors import PlanError, Problem
-from cli.circuits import checkpoint_of
-from cli.forms import check_forms, print_report, print_schema
+from cli.answer import Question, answer
+from cli.circuits import model_of
+from cli.forms import check_forms, form_of, print_schema, report_text
 from cli.options import JsonOption, PolicyOption, RulesOption
 from cli.planner import MarkdownOption, SchemaOption
-from cli.target import ClassOption, DeviceOption, target
+from cli.target import ClassOption, DeviceOption, target, target_words
+
+if TYPE_CHECKING:
+    from circuit.load.inputs import Library
 
 EXAMPLES = """Examples:
 
@@ -48,22 +52,31 @@ def venn(
     Every site of A is shared, or differs by policy or by parameters, which are named, or is novel; with its share of
     the step where a device is given, and with what would make one kernel of several.
     """
-    from circuit.comparisons import venned
-    from circuit.pipeline import Goal
-    from circuit.report.venn import Venn
-    from circuit.report.venn_text import venn_sections
-    from circuit_exec.library import library
-
     check_forms(as_json, markdown, schema)
     if schema:
+        from circuit.report.venn import Venn
+
         print_schema(Venn, "venn")
         return
     if not 2 <= len(models) <= MOST_MODELS:
         message = f"venn is given {len(models)} model{'s' if len(models) > 1 else ''}"
         raise PlanError(Problem(message=message, fix=f"give A and at least one other, at most {MOST_MODELS} in all"))
-    name, device = target(hardware, hardware_class)
     own = tuple(policy or ())
-    choices = [own, *([own if others is None else tuple(others)] * (len(models) - 1))]
-    goals = tuple(Goal(hardware_class=name, choices=each, rules=rules, scheduled=False) for each in choices)
-    found = venned(tuple(zip(map(checkpoint_of, models), goals, strict=True)), library(), device)
-    print_report(found, venn_sections(found), as_json, markdown)
+    theirs = own if others is None else tuple(others)
+    form = form_of(as_json, markdown)
+    opened = tuple(map(model_of, models))
+
+    def made(library: "Library") -> str:
+        from circuit.comparisons import venned
+        from circuit.pipeline import Goal
+        from circuit.report.venn_text import venn_sections
+        from circuit_exec.checkpoint.texts import checkpoint_texts
+
+        name, device = target(hardware, hardware_class, library)
+        choices = [own, *([theirs] * (len(models) - 1))]
+        goals = tuple(Goal(hardware_class=name, choices=each, rules=rules, scheduled=False) for each in choices)
+        found = venned(tuple(zip(map(checkpoint_texts, opened), goals, strict=True)), library, device)
+        return report_text(found, venn_sections(found), form)
+
+    options = target_words(hardware, hardware_class) | {"policy": own, "others": theirs, "rules": rules}
+    print(answer(Question(command="venn", models=opened, options=options), form, made), end="")

@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.circuits import Mode, checkpoint_of, parse_rows, stage_result
+from cli.answer import Option, Question, answer
+from cli.circuits import Mode, model_of, parse_rows, stage_result
+from cli.forms import form_of
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
+    from circuit.load.inputs import CheckpointTexts, Library
     from circuit.pipeline import Goal
     from circuit.tir.ir import Tir
 
@@ -38,25 +41,29 @@ def why(
     The rule that took it, why each other rule with its op did not, and which point of the family runs. One block for
     all plans with the same answer.
     """
-    from circuit.pipeline import Goal, explained
-    from circuit.report.why_text import why_json, why_text
-    from circuit_exec.library import library
-
     span = None if rows is None else parse_rows(rows)
     modes: tuple[Mode, ...] = ("decode", "prefill") if mode is None else (mode,)
-    goal = Goal(
-        hardware_class=hardware_class,
-        choices=tuple(policy or ()),
-        rules=rules,
-        steps=tuple((each, span) for each in modes),
-    )
-    answers = explained(_tir(model, goal), library(), goal, node)
-    print((why_json if as_json else why_text)(answers), end="")
+    choices = tuple(policy or ())
+    opened = model_of(model)
+
+    def made(library: "Library") -> str:
+        from circuit.pipeline import Goal, explained
+        from circuit.report.why_text import why_json, why_text
+        from circuit_exec.checkpoint.texts import checkpoint_texts
+
+        steps = tuple((each, span) for each in modes)
+        goal = Goal(hardware_class=hardware_class, choices=choices, rules=rules, steps=steps)
+        answers = explained(_tir(checkpoint_texts(opened), library, goal), library, goal, node)
+        return (why_json if as_json else why_text)(answers)
+
+    options: dict[str, Option] = {"node": node, "class": hardware_class, "modes": modes, "rows": rows}
+    question = Question(command="why", models=(opened,), options=options | {"policy": choices, "rules": rules})
+    print(answer(question, form_of(as_json, False), made), end="")
 
 
-def _tir(model: str, goal: "Goal") -> "Tir":
+def _tir(texts: "CheckpointTexts", library: "Library", goal: "Goal") -> "Tir":
     from circuit.tir.bind import Bound
 
-    bound = stage_result(checkpoint_of(model), goal, "tir")
+    bound = stage_result(texts, library, goal, "tir")
     assert isinstance(bound, Bound), bound
     return bound.tir

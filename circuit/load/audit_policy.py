@@ -12,7 +12,7 @@ from pydantic import Field
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.policy import KEYS
 from circuit.load.shapes import Mode, RowRange, Schema
 from circuit.load.source import Document, Path, line_of
@@ -79,6 +79,10 @@ class AuditPolicy:
 
 def load_audit_policy(library: Library, hardware: HardwareClass) -> AuditPolicy | None:
     """The policy of a class; None for one without matrix instructions that states none."""
+    return once(library, ("audit policy", hardware), lambda: _loaded(library, hardware))
+
+
+def _loaded(library: Library, hardware: HardwareClass) -> AuditPolicy | None:
     for folder in hardware.chain:
         for source in files_under(library, f"kernels/{folder}", FILE):
             return _policy(read_toml(source), folder, hardware)

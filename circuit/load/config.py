@@ -9,7 +9,7 @@ from circuit.load.circuits import fact_uses
 from circuit.load.classify import Reading, Value, classify, value_text
 from circuit.load.config_map_file import load_config_map, model_types
 from circuit.load.facts import Facts, FactValue, Naming
-from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library
+from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library, once
 from circuit.load.json_text import read_json
 from circuit.load.ledger import Entry, Ledger
 from circuit.load.precision import Quantization
@@ -59,7 +59,8 @@ def _read_hf(checkpoint: HfTexts, library: Library) -> tuple[Document, Reading]:
     name = document.data.get("model_type")
     if not isinstance(name, str) or name not in found:
         raise LoadError(_no_model_type(document, name, tuple(found)))
-    reading = Reading(config_map=load_config_map(found[name], name))
+    found_map = once(library, ("config map", "config.json", name), lambda: load_config_map(found[name], name))
+    reading = Reading(config_map=found_map)
     classify(reading, document, reading.config_map.keys)
     if checkpoint.generation_config is not None:
         classify(reading, read_json(checkpoint.generation_config), reading.config_map.generation)
@@ -107,7 +108,8 @@ def _read_gguf(checkpoint: GgufTexts, library: Library) -> tuple[Document, Readi
         )
         fix = f"use a file with one of: {listed(found)}"
         raise LoadError(Problem(message=f"the file {what}", fix=fix, file=checkpoint.path))
-    reading = Reading(config_map=load_config_map(found[name], name))
+    found_map = once(library, ("config map", "gguf", name), lambda: load_config_map(found[name], name))
+    reading = Reading(config_map=found_map)
     classify(reading, document, reading.config_map.keys)
     return document, reading
 

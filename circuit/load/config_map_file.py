@@ -11,7 +11,7 @@ from pydantic import Field
 from circuit.errors import LoadError, Problem
 from circuit.load.config_map import QUANTIZATION, Condition, ConfigMap, FactSpec, FactType, Given, KeySpec, LayerRule
 from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Schema
 from circuit.load.source import Document, Path, line_of
 from circuit.load.toml_text import read_toml
@@ -97,6 +97,10 @@ class _File(FileShape):
 
 def model_types(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Document]:
     """Each model type that the library maps, with the file that maps it, sorted by name."""
+    return once(library, ("model types", reads), lambda: _loaded(library, reads))
+
+
+def _loaded(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Document]:
     found: dict[str, Document] = {}
     for source in _files(library, reads):
         document = read_toml(source)

@@ -8,7 +8,7 @@ from pydantic import Field
 from circuit.errors import LoadError, PlanError, Problem
 from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass, class_names, load_hardware
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.instructions import Instruction, load_instructions
 from circuit.load.shapes import Schema
 from circuit.load.source import Document, Path, line_of
@@ -57,6 +57,10 @@ def rate(device: Device, instruction: str) -> Figure | None:
 
 def load_devices(library: Library, more: Source | None = None) -> tuple[Device, ...]:
     """Every device of kernels/DEVICES.toml in its order, then those of `more`, a file of the same shape."""
+    return once(library, ("devices", more), lambda: _loaded(library, more))
+
+
+def _loaded(library: Library, more: Source | None = None) -> tuple[Device, ...]:
     sources = [*files_under(library, "kernels", FILE), *([] if more is None else [more])]
     instructions, known = load_instructions(library), class_names(library)
     classes: dict[str, HardwareClass] = {}

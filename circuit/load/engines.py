@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Schema
 from circuit.load.toml_text import read_toml
 
@@ -23,6 +23,10 @@ class Engine:
 
 def load_engines(library: Library) -> tuple[Engine, ...]:
     """Every engine, in the order of the file."""
+    return once(library, "engines", lambda: _loaded(library))
+
+
+def _loaded(library: Library) -> tuple[Engine, ...]:
     sources = files_under(library, "kernels", "ENGINES.toml")
     assert len(sources) == 1, "the library has one kernels/ENGINES.toml"
     return tuple(

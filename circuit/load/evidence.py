@@ -10,7 +10,7 @@ from pydantic import Field
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Schema
 from circuit.load.source import line_of
 from circuit.load.toml_text import read_toml
@@ -66,6 +66,10 @@ def evidence_path(class_name: str) -> str:
 
 def load_evidence(library: Library, hardware: HardwareClass) -> tuple[Evidence, ...]:
     """The records of the class itself, in file order; two of one rule, machine and model are a LoadError."""
+    return once(library, ("evidence", hardware.name), lambda: _loaded(library, hardware))
+
+
+def _loaded(library: Library, hardware: HardwareClass) -> tuple[Evidence, ...]:
     found: list[Evidence] = []
     problems: list[Problem] = []
     for source in files_under(library, f"{hardware.name}/common", FILE):

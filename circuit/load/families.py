@@ -8,7 +8,7 @@ from pydantic import Field
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Mode, RowRange, Schema
 from circuit.load.source import Document, line_of
 from circuit.load.toml_text import read_toml
@@ -60,6 +60,10 @@ def states(point: Point, name: str) -> bool:
 
 def load_families(library: Library, hardware: HardwareClass) -> tuple[Family, ...]:
     """The families of a class, sorted by id. A class's own family replaces an inherited one of the same id."""
+    return once(library, ("families", hardware.lowered_by), lambda: _loaded(library, hardware))
+
+
+def _loaded(library: Library, hardware: HardwareClass) -> tuple[Family, ...]:
     families: dict[str, Family] = {}
     problems: list[Problem] = []
     for folder in reversed(hardware.lowered_by):

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from circuit.errors import LoadError, PlanError, Problem
 from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library
+from circuit.load.inputs import Library, once
 from circuit.load.instructions import load_instructions
 from circuit.load.shapes import Mode, RowRange, Schema
 from circuit.load.source import Document, line_of
@@ -60,6 +60,10 @@ def class_names(library: Library) -> tuple[str, ...]:
 
 def load_hardware(library: Library, name: str) -> HardwareClass:
     """The class `name`; a name without a HARDWARE.toml is a PlanError that lists what exists."""
+    return once(library, ("hardware", name), lambda: _loaded(library, name))
+
+
+def _loaded(library: Library, name: str) -> HardwareClass:
     documents: list[Document] = []
     shapes: list[_HardwareFile] = []
     chain: list[str] = []

@@ -1,15 +1,30 @@
 """What the compiler is given: the files under kernels/, and the texts of one checkpoint."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from circuit.text import Source
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """The data files of the project (TOML), sorted by path; paths are as the reader knows them, with `/`."""
+    """The data files of the project (TOML), sorted by path; paths are as the reader knows them, with `/`.
+
+    `made` is what was made of them so far, by what it is: see `once`. A library with other files begins with nothing.
+    """
 
     files: tuple[Source, ...]
+    made: dict[Hashable, object] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+def once(library: Library, what: Hashable, make: Callable[[], T]) -> T:
+    """What `make` makes of the library, made once. `what` names it, with all that it depends on besides the library."""
+    if what not in library.made:
+        library.made[what] = make()
+    return cast(T, library.made[what])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Schema
 from circuit.load.source import line_of
 from circuit.load.toml_text import read_toml
@@ -28,6 +28,10 @@ class Instruction:
 
 def load_instructions(library: Library) -> tuple[Instruction, ...]:
     """Every instruction, in the order of the file."""
+    return once(library, "instructions", lambda: _loaded(library))
+
+
+def _loaded(library: Library) -> tuple[Instruction, ...]:
     sources = files_under(library, "kernels", "INSTRUCTIONS.toml")
     assert len(sources) == 1, "the library has one kernels/INSTRUCTIONS.toml"
     document = read_toml(sources[0])

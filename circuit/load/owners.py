@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from circuit.load.inputs import Library
+from circuit.load.inputs import Library, once
 from circuit.load.policy import KEYS, Key, Policy
 from circuit.load.rules import Gate, load_gates
 from circuit.text import listed
@@ -32,7 +32,7 @@ def owners(keys: Iterable[Key], gates: Iterable[Gate]) -> tuple[Owned, ...]:
 
 def load_owners(library: Library) -> tuple[Owned, ...]:
     """Whose each key is by the rules of all classes."""
-    return owners(KEYS, load_gates(library))
+    return once(library, "owners", lambda: owners(KEYS, load_gates(library)))
 
 
 def policy_keys(owned: Iterable[Owned]) -> tuple[Key, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from circuit.errors import LoadError, PlanError, Problem
 from circuit.formats import STATE_FORMATS
 from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Schema
 from circuit.load.source import Document, line_of
 from circuit.load.toml_text import read_toml
@@ -90,6 +90,10 @@ def policy_value(policy: Policy, key: str) -> str | None:
 
 def load_policy(library: Library) -> Policy:
     """`recipes/default.toml`, which states every key."""
+    return once(library, "policy", lambda: _loaded(library))
+
+
+def _loaded(library: Library) -> Policy:
     sources = files_under(library, "recipes", "default.toml")
     assert len(sources) == 1, "the library has one recipes/default.toml"
     document = read_toml(sources[0])

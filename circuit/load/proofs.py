@@ -10,7 +10,7 @@ from pydantic import Field
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.rules import Accepted, RuleValue
 from circuit.load.shapes import Mode, RowRange, Schema
 from circuit.load.source import line_of
@@ -65,6 +65,10 @@ def proving_class(library: Library, hardware: HardwareClass) -> str:
 
 def load_proofs(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
     """The records of the class itself, in file order."""
+    return once(library, ("proofs", hardware.proven_by), lambda: _loaded(library, hardware))
+
+
+def _loaded(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
     found: list[Proof] = []
     problems: list[Problem] = []
     for source in files_under(library, f"{hardware.proven_by}/common", FILE):

@@ -10,7 +10,7 @@ from circuit.formats import EDGE_FORMATS, FORMATS, STATE_FORMATS
 from circuit.load.edge import FileShape, validated
 from circuit.load.families import Family
 from circuit.load.hardware import HardwareClass
-from circuit.load.inputs import Library, files_under
+from circuit.load.inputs import Library, files_under, once
 from circuit.load.ops import OPS
 from circuit.load.policy import KEYS
 from circuit.load.shapes import Mode, RowRange, Schema
@@ -67,6 +67,10 @@ class Rule:
 
 def load_rules(library: Library, hardware: HardwareClass, families: tuple[Family, ...]) -> tuple[Rule, ...]:
     """The rules of a class, highest priority first, then by id. Its own rule replaces an inherited one of its id."""
+    return once(library, ("rules", hardware.lowered_by, families), lambda: _loaded(library, hardware, families))
+
+
+def _loaded(library: Library, hardware: HardwareClass, families: tuple[Family, ...]) -> tuple[Rule, ...]:
     rules: dict[str, Rule] = {}
     problems: list[Problem] = []
     for folder in reversed(hardware.lowered_by):
@@ -102,6 +106,10 @@ class Gate:
 
 def load_gates(library: Library) -> tuple[Gate, ...]:
     """Every `when` of every class, by file and place: whose a key is must not depend on the class of a plan."""
+    return once(library, "gates", lambda: _load_gates(library))
+
+
+def _load_gates(library: Library) -> tuple[Gate, ...]:
     found: list[Gate] = []
     for source in (s for s in library.files if s.path.replace("\\", "/").endswith(f"/common/{FILE}")):
         document = read_toml(source)

@@ -3,9 +3,11 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from circuit.errors import LoadError, Problem
 from circuit.load.hardware import HardwareClass
+from circuit.load.inputs import Library, once
 from circuit.load.proofs import EQUAL, Compared, Proof, proofs_path
 from circuit.load.rules import Accepted, Element, Rule
 from circuit.lower.cases import Case, cases_of
@@ -42,13 +44,16 @@ def proven(rules: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: Hardwar
     return rules
 
 
-def current(used: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: HardwareClass) -> None:
+def current(used: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: HardwareClass, library: Library) -> None:
     """A LoadError that names every relation in use whose definitions have changed since they were proven equal.
 
     Definitions are compared at the first case of each rule; `met circuit prove` and the tests compare them at all.
     """
     by_id = {proof.id: proof for proof in proofs}
-    problems = [problem for rule in relations(used) for problem in _changed(rule, by_id[rule.proof or ""], hardware)]
+    problems: list[Problem] = []
+    for rule in relations(used):
+        proof = by_id[rule.proof or ""]
+        problems += once(library, ("changed", rule, proof, hardware.name), partial(_changed, rule, proof, hardware))
     if problems:
         raise LoadError(problems)
 
@@ -116,17 +121,15 @@ def _wrong(rule: Rule, proof: Proof | None, hardware: HardwareClass) -> Iterator
         yield refuse(f"rule `{rule.id}` ({rule.file}:{rule.line}) reaches further: {', '.join(outside)}")
 
 
-def _changed(rule: Rule, proof: Proof, hardware: HardwareClass) -> Iterator[Problem]:
+def _changed(rule: Rule, proof: Proof, hardware: HardwareClass) -> tuple[Problem, ...]:
     again = _again(rule, hardware)
     now, then = compared_case(cases_of(rule)[0]), proof.cases[0]
     if now.shape != then.shape:
         message = f"it is of the case `{then.shape}`, and the first case is `{now.shape}` today"
-        yield _refusal(proof, message, again)
-        return
-    for side, was, is_ in (("fused", then.fused, now.fused), ("chain", then.chain, now.chain)):
-        if was != is_:
-            message = f"the definition of the {side} side has changed since: {was[:12]} then, {is_[:12]} today"
-            yield _refusal(proof, message, again)
+        return (_refusal(proof, message, again),)
+    sides = (("fused", then.fused, now.fused), ("chain", then.chain, now.chain))
+    said = "the definition of the {} side has changed since: {:.12} then, {:.12} today"
+    return tuple(_refusal(proof, said.format(*side), again) for side in sides if side[1] != side[2])
 
 
 def _again(rule: Rule, hardware: HardwareClass) -> str:

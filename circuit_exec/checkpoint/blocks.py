@@ -6,7 +6,7 @@ Source: the block structs of ggml-common.h and the decoders of ggml-quants.c. `b
 import numpy as np
 from numpy.typing import NDArray
 
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 
 _LOW, _SIX, _UPPER, _TWO, _FOUR = np.uint8(15), np.uint8(63), np.uint8(48), np.uint8(2), np.uint8(4)
 

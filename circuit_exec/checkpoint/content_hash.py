@@ -40,7 +40,7 @@ def file_hash(path: Path, file: MappedFile, cache: Cache, read: Callable[[int], 
     digest = hashlib.sha256()
     for at in range(0, len(file.data), PIECE_BYTES):
         piece = file.data[at : at + PIECE_BYTES]
-        digest.update(piece.data)
+        digest.update(piece)
         read(len(piece))
     found = digest.hexdigest()
     with suppress(RunError):  # A cache that cannot be written costs time here; whoever bakes into it reports it.

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 import circuit_exec.checkpoint.blocks as fields
 from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
-from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw
+from circuit_exec.checkpoint.raw import Bytes, raw
+from circuit_exec.checkpoint.records import Checkpoint
 
 F32 = NDArray[np.float32]
 CANONICAL_NAN = np.uint32(0x7FC00000)
@@ -20,13 +21,6 @@ def tensor_values(checkpoint: Checkpoint, name: str) -> F32:
     """The values of a tensor in its shape, as float32."""
     stored = checkpoint.tensors[name]
     return decode(raw(checkpoint, name), stored.format).reshape(stored.shape)
-
-
-def rope_factors(checkpoint: Checkpoint) -> tuple[float, ...] | None:
-    """The values of `rope_freqs.weight` of a GGUF file, each a float32; None where there is no such tensor."""
-    if "rope_freqs.weight" not in checkpoint.tensors:
-        return None
-    return tuple(float(value) for value in tensor_values(checkpoint, "rope_freqs.weight").reshape(-1))
 
 
 def decode(stored: Bytes, format: str) -> F32:

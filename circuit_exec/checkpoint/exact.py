@@ -9,11 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from circuit.errors import RunError
 from circuit_exec.cache import Cache, recall, remember
-from circuit_exec.checkpoint.records import Checkpoint, raw
+from circuit_exec.checkpoint.records import Checkpoint
 
 KIND = "exact"
 PIECE_BYTES = 1 << 20
@@ -37,10 +35,10 @@ def with_exact_bf16(checkpoint: Checkpoint, cache: Cache) -> Checkpoint:
 
 def _is_bf16(checkpoint: Checkpoint, name: str) -> bool:
     """Whether all low halves are zero; the first piece with another one ends the search."""
+    import numpy as np  # where the cache does not know it
+
+    from circuit_exec.checkpoint.raw import raw
+
     data = raw(checkpoint, name)
     pieces = (data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES))
-    return all(not np.any(_words(piece) & np.uint32(0xFFFF)) for piece in pieces)
-
-
-def _words(piece: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    return np.frombuffer(piece.tobytes(), "<u4")
+    return all(not np.any(np.frombuffer(piece.tobytes(), "<u4") & np.uint32(0xFFFF)) for piece in pieces)

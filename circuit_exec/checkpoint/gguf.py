@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from circuit.errors import LoadError, Problem
 from circuit.formats import FORMATS
 from circuit_exec.checkpoint.gguf_values import Cursor, read_value
-from circuit_exec.checkpoint.records import Bytes, Metadata, StoredTensor
+from circuit_exec.checkpoint.records import Metadata, StoredTensor
 from circuit_exec.checkpoint.safetensors import AGAIN, outside
 
 FORMAT_OF = {
@@ -40,7 +40,7 @@ class GgufTable:
     tensors: tuple[StoredTensor, ...]
 
 
-def read_gguf(path: str, data: Bytes) -> GgufTable:
+def read_gguf(path: str, data: memoryview) -> GgufTable:
     """The table of the file; long arrays are walked, not decoded, and every tensor lies inside the file."""
     cursor = Cursor(path, data)
     n_tensors, n_keys = _counts(cursor)

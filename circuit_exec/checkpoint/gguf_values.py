@@ -4,7 +4,7 @@ import struct
 from typing import NoReturn
 
 from circuit.errors import LoadError, Problem
-from circuit_exec.checkpoint.records import Bytes, LongArray, Metadata, Scalar
+from circuit_exec.checkpoint.records import LongArray, Metadata, Scalar
 from circuit_exec.checkpoint.safetensors import AGAIN
 
 TYPE_OF = ("u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64")
@@ -19,9 +19,9 @@ SHORT_ARRAY = 1024
 class Cursor:
     """A place in a GGUF file; every read is checked against the end of the file and named in the message."""
 
-    def __init__(self, path: str, data: Bytes) -> None:
+    def __init__(self, path: str, data: memoryview) -> None:
         self.path = path
-        self.buffer = data.data
+        self.buffer = data
         self.size = len(data)
         self.at = 0
 

@@ -4,8 +4,6 @@ import mmap
 import os
 from pathlib import Path
 
-import numpy as np
-
 from circuit.errors import LoadError, Problem
 from circuit.text import Source
 from circuit_exec.cache import identity
@@ -22,7 +20,7 @@ def map_file(path: str) -> MappedFile:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise unreadable(path, error) from error
-    data = np.frombuffer(mapped, dtype=np.uint8)
+    data = memoryview(mapped)
     if bytes(data[:23]) == b"version https://git-lfs":
         raise LoadError(
             Problem(

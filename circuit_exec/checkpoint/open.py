@@ -58,7 +58,7 @@ def metadata_value(checkpoint: Checkpoint, key: str) -> Scalar | tuple[Scalar, .
 def long_array(checkpoint: Checkpoint, key: str, array: LongArray) -> tuple[Scalar, ...]:
     """The elements of a GGUF array that was too long to decode when the file was opened."""
     if key not in checkpoint.decoded:
-        buffer = checkpoint.files[checkpoint.path].data.data
+        buffer = checkpoint.files[checkpoint.path].data
         checkpoint.decoded[key] = read_array(checkpoint.path, buffer, key, array)
     return checkpoint.decoded[key]
 

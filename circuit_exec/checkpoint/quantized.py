@@ -16,7 +16,8 @@ from circuit.errors import LoadError, Problem
 from circuit.formats import FORMATS
 from circuit.tir.ir import Quantized
 from circuit_exec.checkpoint.decode import decode
-from circuit_exec.checkpoint.records import Bytes, Checkpoint, raw
+from circuit_exec.checkpoint.raw import Bytes, raw
+from circuit_exec.checkpoint.records import Checkpoint
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 Words = NDArray[np.uint32]

@@ -1,16 +1,12 @@
-"""What a checkpoint gives: its texts or metadata, the table of its tensors, and their bytes over a memory map."""
+"""What a checkpoint gives: its texts or metadata, the table of its tensors, and its files over memory maps."""
 
 from dataclasses import dataclass, field
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from circuit.errors import Problem, RunError
 from circuit.text import Source
 from circuit_exec.cache import Identity
 
-Bytes = NDArray[np.uint8]
 Scalar = bool | int | float | str
 Kind = Literal["safetensors", "gguf", "config"]
 
@@ -19,7 +15,7 @@ Kind = Literal["safetensors", "gguf", "config"]
 class MappedFile:
     """The bytes of a file, and its identity at the moment it was opened."""
 
-    data: Bytes
+    data: memoryview
     identity: Identity
 
 
@@ -69,12 +65,6 @@ class Checkpoint:
     files: dict[str, MappedFile]
     decoded: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
     exact_bf16: frozenset[str] = frozenset()
-
-
-def raw(checkpoint: Checkpoint, name: str) -> Bytes:
-    """The bytes of the tensor `name` as the file stores them, without a copy."""
-    stored = checkpoint.tensors[name]
-    return checkpoint.files[stored.file].data[stored.offset : stored.offset + stored.n_bytes]
 
 
 def require_weights(checkpoint: Checkpoint) -> None:

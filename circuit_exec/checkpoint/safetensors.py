@@ -8,7 +8,7 @@ Source: the format section of the safetensors README (huggingface/safetensors, 0
 import json
 
 from circuit.errors import LoadError, Problem
-from circuit_exec.checkpoint.records import Bytes, StoredTensor
+from circuit_exec.checkpoint.records import StoredTensor
 
 FORMAT_OF = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 """Types with a decoder. A tensor of another type keeps the type's name: it may be one that no node reads."""
@@ -19,7 +19,7 @@ AGAIN = "download the file again; it is truncated or damaged"
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def read_safetensors(path: str, data: Bytes) -> tuple[StoredTensor, ...]:
+def read_safetensors(path: str, data: memoryview) -> tuple[StoredTensor, ...]:
     """The tensors of the file, in the order of their data; every offset lies inside the file."""
     header, start = _header(path, data)
     problems: list[Problem] = []
@@ -40,7 +40,7 @@ def read_safetensors(path: str, data: Bytes) -> tuple[StoredTensor, ...]:
     return tuple(tensors)
 
 
-def _header(path: str, data: Bytes) -> tuple[dict[str, Json], int]:
+def _header(path: str, data: memoryview) -> tuple[dict[str, Json], int]:
     if len(data) < 8:
         raise LoadError(
             Problem(message=f"the file has {len(data)} bytes, a safetensors file at least 8", fix=AGAIN, file=path)

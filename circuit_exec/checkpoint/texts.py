@@ -2,7 +2,6 @@
 
 from circuit.load.inputs import CheckpointTexts, GgufKey, GgufTexts, HfTexts, TensorInfo
 from circuit.text import Source
-from circuit_exec.checkpoint.decode import rope_factors
 from circuit_exec.checkpoint.open import long_array
 from circuit_exec.checkpoint.records import Checkpoint, LongArray, Metadata
 
@@ -26,6 +25,15 @@ def checkpoint_texts(checkpoint: Checkpoint) -> CheckpointTexts:
         quantization=_named(checkpoint, "hf_quant_config.json"),
         tensors=tensors if checkpoint.kind == "safetensors" else None,
     )
+
+
+def rope_factors(checkpoint: Checkpoint) -> tuple[float, ...] | None:
+    """The values of `rope_freqs.weight` of a GGUF file, each a float32; None where there is no such tensor."""
+    if "rope_freqs.weight" not in checkpoint.tensors:
+        return None
+    from circuit_exec.checkpoint.decode import tensor_values  # numpy, which few checkpoints need here
+
+    return tuple(float(value) for value in tensor_values(checkpoint, "rope_freqs.weight").reshape(-1))
 
 
 def _key(checkpoint: Checkpoint, entry: Metadata) -> GgufKey:

@@ -27,7 +27,7 @@ from circuit.text import listed
 from circuit.tir.ir import Weight, row_words
 from circuit_exec.build import build
 from circuit_exec.cache import Cache
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.host import arch_of, this_host
 from circuit_exec.pack import pack_panels
 from circuit_exec.prove.given import Class

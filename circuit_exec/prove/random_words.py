@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from circuit.formats import GROUP, INT8_G32
 from circuit.tir.ir import Edge, Weight
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 
 Words = NDArray[np.uint32]
 

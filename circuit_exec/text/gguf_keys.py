@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeGuard, TypeVar
 
 from circuit.errors import LoadError, Problem
 
 T = TypeVar("T", int, float)
+V = TypeVar("V")
 Value = bool | int | float | str
 Read = Callable[[str], Value | tuple[Value, ...] | None]
 
@@ -119,17 +120,15 @@ def token_id(keys: Keys, key: str, n_tokens: int) -> int | None:
 def texts(keys: Keys, key: str) -> list[str]:
     """An array of strings, which must be there."""
     value = _array(keys, key)
-    found = [element for element in value if isinstance(element, str)]
-    return found if len(found) == len(value) else _mistyped(keys, key, "an array of strings")
+    return list(value) if _all_are(value, str) else _mistyped(keys, key, "an array of strings")
 
 
 def integers(keys: Keys, key: str, n: int) -> list[int]:
     """An array of `n` integers, which must be there."""
     value = _array(keys, key)
-    found = [element for element in value if isinstance(element, int)]
-    if len(found) != len(value):
+    if not _all_are(value, int):
         _mistyped(keys, key, "an array of integers")
-    return _of_length(keys, key, found, n)
+    return _of_length(keys, key, list(value), n)
 
 
 def numbers(keys: Keys, key: str, n: int) -> list[float]:
@@ -154,6 +153,11 @@ def _of_length(keys: Keys, key: str, values: list[T], n: int) -> list[T]:
     if len(values) != n:
         refuse(keys, f"key {key}: has {len(values)} elements, but there are {n} tokens", "convert the model again")
     return values
+
+
+def _all_are(value: tuple[Value, ...], kind: type[V]) -> TypeGuard[tuple[V, ...]]:
+    """Whether every element of a long array is of a kind, or of a kind of it."""
+    return all(issubclass(each, kind) for each in set(map(type, value)))
 
 
 def _mistyped(keys: Keys, key: str, expected: str) -> NoReturn:

@@ -146,13 +146,14 @@ def _byte_level_segmenter(
 
 def _merges(keys: Keys) -> list[tuple[str, str]]:
     """The pairs in order; of a pair that is listed twice the first place counts."""
-    pairs = []
-    for merge in gguf.texts(keys, gguf.MERGES):
-        left, space, right = merge.partition(" ")
-        if not (left and space and right):
-            refuse(keys, f'key {gguf.MERGES}: "{merge}" is not two tokens', "convert the model again")
-        pairs.append((left, right))
-    return list(dict.fromkeys(pairs))
+    pairs: list[tuple[str, str]] = []
+    for merge in dict.fromkeys(gguf.texts(keys, gguf.MERGES)):
+        match merge.split(" ", 1):
+            case [left, right] if left and right:
+                pairs.append((left, right))
+            case _:
+                refuse(keys, f'key {gguf.MERGES}: "{merge}" is not two tokens', "convert the model again")
+    return pairs
 
 
 def _sentencepiece(keys: Keys) -> Tokenizer:

@@ -13,7 +13,7 @@ from circuit_exec.bake import bake, entry_words
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import tensor_values
 from circuit_exec.checkpoint.open import open_checkpoint
-from circuit_exec.checkpoint.records import raw
+from circuit_exec.checkpoint.raw import raw
 from circuit_exec.pack import unpack_panels
 from tests.demo import demo_file
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from circuit.bake.layout import PANEL_FORMATS, panel_words
 from circuit.formats import FORMATS
 from circuit_exec.checkpoint.decode import decode
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.pack import Words, pack_panels, unpack_panels
 
 KEPT = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0")

@@ -12,7 +12,7 @@ from circuit.uop.node import DType
 from circuit.uop.rangeify import Lowering
 from circuit.uop.scalar import Value
 from circuit_exec.checkpoint.decode import decode
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.pack import pack_panels
 from tests.checkpoint.blocks import HEAD, not_finite_blocks, random_blocks, random_units
 

@@ -7,7 +7,7 @@ import numpy as np
 from circuit.formats import FORMATS
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import decode
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.model import Model, load_model
 from tests import models
 from tests.bytes.running import Logits, assert_equal_bytes, decoded, prefilled, tokens

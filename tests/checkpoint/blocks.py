@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuit.formats import FORMATS
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 
 HEAD = {
     "q4_0": (0, 1), "q4_1": (0, 2), "q5_0": (0, 1), "q5_1": (0, 2), "q8_0": (0, 1), "iq4_nl": (0, 1), "mxfp4": (0, 0),

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from circuit.formats import BROUGHT_TOGETHER, FORMATS
-from circuit_exec.checkpoint.decode import decode, rope_factors, tensor_values
+from circuit_exec.checkpoint.decode import decode, tensor_values
 from circuit_exec.checkpoint.open import open_checkpoint
+from circuit_exec.checkpoint.texts import rope_factors
 from tests.checkpoint.blocks import HEAD, exact, not_finite_blocks, random_blocks, random_units, rounded
 from tests.checkpoint.files import GGML, GgufTensor, Tensor, folder, gguf, safetensors
 from tests.checkpoint.schemes import e4m3

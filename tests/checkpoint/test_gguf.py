@@ -10,7 +10,8 @@ import pytest
 from circuit.errors import LoadError
 from circuit.formats import FORMATS
 from circuit_exec.checkpoint.open import metadata_value, open_checkpoint
-from circuit_exec.checkpoint.records import LongArray, raw
+from circuit_exec.checkpoint.raw import raw
+from circuit_exec.checkpoint.records import LongArray
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from tests.checkpoint.files import GGML, GgufTensor, array_key, gguf, key, string
 from tests.demo import demo_file

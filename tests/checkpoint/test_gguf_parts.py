@@ -9,7 +9,7 @@ from circuit.errors import LoadError
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.content_hash import content_hash
 from circuit_exec.checkpoint.open import metadata_value, open_checkpoint
-from circuit_exec.checkpoint.records import raw
+from circuit_exec.checkpoint.raw import raw
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.library import library
 from circuit_exec.model import load_model
@@ -200,7 +200,7 @@ def test_the_planning_key_covers_the_metadata_of_the_first_part(tmp_path: Path) 
             part(0, 2, 1, keys=(key("general.name", "string", name),)),
             part(1, 2, 1, values("a")),
         )
-        keys.append(planning_key(open_checkpoint(paths[0]), library().files, (), "all", "cpu"))
+        keys.append(planning_key(open_checkpoint(paths[0]), library(), (), "all", "cpu"))
     assert keys[0] != keys[1]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from circuit.errors import LoadError
 from circuit.load.inputs import HfTexts
 from circuit_exec.checkpoint.open import open_checkpoint, text
-from circuit_exec.checkpoint.records import raw
+from circuit_exec.checkpoint.raw import raw
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from tests.checkpoint.files import Tensor, folder, safetensors, with_header
 

@@ -59,6 +59,6 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def unfinished(folder: Path) -> list[str]:
-    """Every file below a cache but those that are whole as they stand: plans, and what a scan of a checkpoint found."""
-    whole = ("met/planned/", "met/exact/")
+    """Every file below a cache but those that are whole as they stand: plans, answers, what a scan or a load found."""
+    whole = ("met/planned/", "met/exact/", "met/answers/", "met/library/")
     return [name for name in leftovers(folder) if not name.startswith(whole)]

@@ -8,6 +8,7 @@ import pytest
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
 from circuit.emit.derive import layout
+from circuit.load.inputs import Library
 from circuit.text import Source
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
@@ -15,7 +16,7 @@ from circuit_exec.planned import Planned, planned, planning_key
 from tests import models
 from tests.exec import small
 
-LIBRARY = (Source(path="kernels/a.toml", text="a = 1\n"), Source(path="kernels/b.toml", text="b = 1\n"))
+LIBRARY = Library(files=tuple(Source(path=f"kernels/{name}.toml", text=f"{name} = 1\n") for name in "ab"))
 
 
 def a_plan_set() -> Planned:
@@ -60,7 +61,7 @@ def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["safetensors", "gguf"])
 def test_the_key_depends_on_everything_that_planning_reads(tmp_path: Path, kind: str) -> None:
-    def key(name: str, theta: float, vocab: int, library: tuple[Source, ...] = LIBRARY, rules: str = "all") -> str:
+    def key(name: str, theta: float, vocab: int, library: Library = LIBRARY, rules: str = "all") -> str:
         folder = tmp_path / name
         config = models.tiny_config("llama", rope_theta=theta, vocab_size=vocab)
         if not folder.exists():
@@ -71,7 +72,7 @@ def test_the_key_depends_on_everything_that_planning_reads(tmp_path: Path, kind:
 
     first = key("a", 1e4, 290)
     assert key("a", 1e4, 290) == first
-    changed = (LIBRARY[0], replace(LIBRARY[1], text="b = 2\n"))
+    changed = Library(files=(LIBRARY.files[0], replace(LIBRARY.files[1], text="b = 2\n")))
     others = [
         key("b", 2e4, 290),
         key("c", 1e4, 300),

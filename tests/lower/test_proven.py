@@ -7,6 +7,7 @@ import pytest
 
 from circuit.errors import LoadError
 from circuit.load.hardware import load_hardware
+from circuit.load.inputs import Library
 from circuit.load.proofs import Proof, load_proofs, proofs_text
 from circuit.load.rules import Rule
 from circuit.lower.proven import current, hashes, proven, relations
@@ -30,7 +31,7 @@ AGAIN = f"run `met circuit prove {ID} --class cpu --write`"
 def check(rules: tuple[Rule, ...], proofs: tuple[Proof, ...], expected: str) -> None:
     """These rules with these records are refused with exactly this text."""
     with pytest.raises(LoadError) as error:
-        current(proven(rules, proofs, CPU), proofs, CPU)
+        current(proven(rules, proofs, CPU), proofs, CPU, Library(files=()))
     assert str(error.value) == expected.strip()
 
 
@@ -153,7 +154,7 @@ def test_a_format_that_is_new_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_changed_definition_makes_proofs_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("circuit.sigma.pointwise.silu", lambda x: x * f32(2.0))
     with pytest.raises(LoadError) as error:
-        current(RULES, PROOFS, CPU)
+        current(RULES, PROOFS, CPU, Library(files=()))
     messages = [problem.message.partition(":")[0] for problem in error.value.problems]
     changed = ("glu+act_quant", "glu+linear_down", "glu+linear_down+residual_add")
     assert sorted(messages) == sorted(f"proof `{name}`" for name in changed for _ in range(2))

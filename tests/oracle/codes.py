@@ -12,7 +12,7 @@ from circuit.tir.ir import Edge, Key, Node, Tir, Weight, row_words
 from circuit.uop.build import group
 from circuit.uop.evaluate import evaluate
 from circuit.uop.scalar import Value
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.pack import pack_panels
 
 F32 = NDArray[np.float32]

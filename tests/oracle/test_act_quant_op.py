@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from circuit.sigma.storage_coded import CODED_FORMATS
 from circuit_exec.checkpoint import blocks as fields
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from tests.checkpoint.blocks import HEAD, random_blocks
 from tests.oracle.codes import F32, Coded, codes_of, linear_case, quant_case, run_words, stored_row
 

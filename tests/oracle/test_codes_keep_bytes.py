@@ -13,7 +13,7 @@ from circuit.sigma.storage import unit_inputs
 from circuit.sigma.storage_coded import CODED_FORMATS
 from circuit.uop.node import UOp
 from circuit.uop.schedule import apply
-from circuit_exec.checkpoint.records import Bytes
+from circuit_exec.checkpoint.raw import Bytes
 from tests.checkpoint.blocks import HEAD, random_blocks
 from tests.oracle.codes import Coded, OneOp, linear_case, quant_case, stored_row
 from tests.oracle.test_kernels_keep_bytes import point

@@ -1,0 +1,114 @@
+"""What is kept of the library reads back the same, is made anew where it cannot be read, and runs nothing."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from circuit.load.inputs import Library, once
+from circuit.pipeline import Goal, compiled
+from circuit.plan.text import unfolded_text
+from circuit.text import Source
+from circuit_exec import kept_library
+from circuit_exec.cache import Cache, write_checked
+from circuit_exec.checkpoint.open import open_checkpoint
+from circuit_exec.checkpoint.texts import checkpoint_texts
+from circuit_exec.kept_library import KeptLibrary
+from circuit_exec.library import library
+from tests.models import tiny_config, write_config
+
+SMALL = Library(files=(Source(path="kernels/a.toml", text="a = 1\n"),))
+
+
+def small(text: str = "a = 1\n") -> Library:
+    return Library(files=(Source(path="kernels/a.toml", text=text),))
+
+
+def never() -> str:
+    raise AssertionError("it is kept")
+
+
+def entry(cache: Cache) -> Path:
+    (found,) = (cache.root / "library").iterdir()
+    return found
+
+
+def test_what_was_made_is_made_once_and_kept(tmp_path: Path) -> None:
+    cache = Cache(root=tmp_path)
+    kept = KeptLibrary(small(), cache, "h200")
+    assert once(kept.library, ("a", 1), lambda: "made") == "made"
+    assert once(kept.library, ("a", 1), never) == "made"
+    kept.keep()
+    assert once(KeptLibrary(small(), cache, "h200").library, ("a", 1), never) == "made"
+
+
+def test_another_library_scope_or_program_has_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(root=tmp_path)
+    kept = KeptLibrary(small(), cache, "h200")
+    once(kept.library, "a", lambda: "made")
+    kept.keep()
+    assert KeptLibrary(small("a = 2\n"), cache, "h200").library.made == {}
+    assert KeptLibrary(small(), cache, "l4").library.made == {}
+    monkeypatch.setattr(kept_library, "program_key", lambda library: "another program")
+    assert KeptLibrary(small(), cache, "h200").library.made == {}
+    once(kept.library, "b", lambda: "made by a program that was edited meanwhile")
+    before = entry(cache).read_bytes()
+    kept.keep()
+    assert entry(cache).read_bytes() == before
+
+
+class _Trap:
+    """Ends the test where it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return pytest.fail, ("an entry was run",)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"no pickle", pickle.dumps(_Trap()), pickle.dumps({"a": pytest.fail}), pickle.dumps("no dict")],
+    ids=["empty", "garbage", "a call", "a function", "another record"],
+)
+def test_an_entry_that_somebody_else_wrote_is_as_good_as_none(tmp_path: Path, body: bytes) -> None:
+    cache = Cache(root=tmp_path)
+    kept = KeptLibrary(small(), cache, "h200")
+    once(kept.library, "a", lambda: "made")
+    kept.keep()
+    write_checked(entry(cache), body)
+    again = KeptLibrary(small(), cache, "h200")
+    assert again.library.made == {}
+    once(again.library, "a", lambda: "made")
+    again.keep()
+    assert once(KeptLibrary(small(), cache, "h200").library, "a", never) == "made"
+
+
+def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
+    cache = Cache(root=tmp_path)
+    kept = KeptLibrary(small(), cache, "h200")
+    once(kept.library, "a", lambda: "made")
+    kept.keep()
+    entry(cache).write_bytes(entry(cache).read_bytes()[:-1])
+    assert KeptLibrary(small(), cache, "h200").library.made == {}
+
+
+@pytest.mark.parametrize("hardware_class", ["avx2", "hopper"])
+def test_a_plan_made_with_what_is_kept_is_the_plan_made_anew(tmp_path: Path, hardware_class: str) -> None:
+    texts = checkpoint_texts(open_checkpoint(str(write_config(tmp_path, tiny_config("qwen3")))))
+    goal = Goal(hardware_class=hardware_class, scheduled=False)
+    cache = Cache(root=tmp_path)
+
+    def planned() -> tuple[str, int]:
+        kept = KeptLibrary(library(), cache, hardware_class)
+        n_kept = len(kept.library.made)
+        plans = compiled(texts, kept.library, goal).plans
+        kept.keep()
+        return "\n".join(map(unfolded_text, plans)), n_kept
+
+    anew = "\n".join(map(unfolded_text, compiled(texts, library(), goal).plans))
+    (first, none), (again, kept) = planned(), planned()
+    assert none == 0 < kept
+    assert first == again == anew
+    assert (
+        compiled(texts, library(), goal).plans
+        == compiled(texts, KeptLibrary(library(), cache, hardware_class).library, goal).plans
+    )
