@@ -81,7 +81,7 @@ def test_more_tokens_than_the_context_are_refused(home: Home) -> None:
         ("ids.txt", "none/a.npy", "the folder of the output does not exist", "make it: mkdir -p none"),
         (
             "ids.txt",
-            f"{'a' * 246}.npy",
+            f"{'a' * 250}.npy",
             "the logits cannot be written: file name too long",
             "make room, or give --out a place that can be written",
         ),

@@ -43,12 +43,12 @@ def test_a_prompt_and_its_answer_are_as_planned() -> None:
     assert found.equal
     assert (found.steps, found.counts, found.before) == (5, (), ())
     assert [(kind.plans, kind.sections, kind.steps) for kind in found.kinds] == [
-        (("decode 3-4", "decode 5-64", "prefill 1-512"), (), 1),  # which launch kernels of the same names
+        (("decode 3-4", "decode 5-8", "decode 9-64", "prefill 1-512"), (), 1),  # which launch kernels of the same names
         (("decode 1", "decode 2"), ("greedy",), 3),
         (("decode 1", "decode 2"), ("sample", "score"), 1),
     ]
     assert found.unused == ()
-    assert report(kernels(DECODE)).unused == ("decode 3-4", "decode 5-64", "prefill 1-512")
+    assert report(kernels(DECODE)).unused == ("decode 3-4", "decode 5-8", "decode 9-64", "prefill 1-512")
 
 
 def test_a_section_that_shares_its_kernels_with_the_main_one_is_seen_by_their_number() -> None:
