@@ -119,7 +119,9 @@ def test_a_reader_that_stops_early_ends_it_quietly(folder: Path) -> None:
 def test_why_tells_the_rule_of_a_node_for_every_plan(folder: Path) -> None:
     ran = met("circuit", "why", "config.json", "l1.attn.rope_q", home=folder)
     assert ran.code == 0, ran.err
-    plans = "decode, rows 1-1; decode, rows 2-2; decode, rows 3-4; decode, rows 5-8; decode, rows 9-64; prefill, rows 1-512"
+    plans = (
+        "decode, rows 1-1; decode, rows 2-2; decode, rows 3-4; decode, rows 5-8; decode, rows 9-64; prefill, rows 1-512"
+    )
     assert ran.out.startswith(f"l1.attn.rope_q (rope) in {plans}\n")
     ran = met("circuit", "why", "config.json", "l1.attn.o", "--mode", "decode", "--rows", "3-4", "--json", home=folder)
     assert [(plan["mode"], plan["rows"]) for plan in json.loads(ran.out)["plans"]] == [("decode", [3, 4])]
