@@ -140,7 +140,13 @@ def test_ctrl_c_ends_with_130_and_a_message(home: Home) -> None:
     room = fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)
     os.write(write, bytes(room - 16))
     ran = subprocess.Popen(
-        command, cwd=home.folder, env=settings(home.folder), stdout=write, stderr=subprocess.PIPE, bufsize=0
+        command,
+        cwd=home.folder,
+        env=settings(home.folder),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     os.close(write)
     while struct.unpack("i", fcntl.ioctl(read, termios.FIONREAD, bytes(4)))[0] < room:
