@@ -2,6 +2,7 @@
 
 import ctypes
 import time
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 
@@ -49,7 +50,7 @@ class Program:
         self._weights = weights
         self._moved: NDArray[np.uint8] | None = None  # where the next step finds them
         self._arena = allocate(layout.arena_bytes, "the arena")
-        self._states = [allocate(n_pages * room.page_words * 4, f"the cache {room.name}") for room in layout.states]
+        self._states = _states(layout, n_pages)
         self._inputs = {given.name: given for given in layout.inputs}
         self._library = open_library(library)
         self._bases = (ctypes.c_void_p * max(len(self._states), 1))(*(state.ctypes.data for state in self._states))
@@ -211,6 +212,14 @@ class Program:
         if not lo <= outside <= hi:
             what, fix = CHECKED[name]
             raise RunError(Problem(message=f"{what} {outside} is outside {lo} to {hi}", fix=fix))
+
+
+def _states(layout: Layout, n_pages: int) -> list[NDArray[np.uint8]]:
+    """The pool of each state, [pages * bytes of a page], all in one piece: one alone is often less than a huge page."""
+    sizes = [n_pages * room.page_words * 4 for room in layout.states]
+    ends = list(accumulate(sizes))
+    whole = allocate(ends[-1] if ends else 0, "the cache of keys and values")
+    return [whole[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def open_library(path: Path) -> ctypes.CDLL:

@@ -7,6 +7,7 @@ start with p_.
 
 from circuit.load.families import Point, states, value
 from circuit.lower.code_schedules import act_quant, group_lanes, panel_codes, row_tiles
+from circuit.sigma.page import PAGE
 from circuit.uop.node import Op, UOp, range_size, toposort
 from circuit.uop.schedule import (
     Block,
@@ -157,7 +158,8 @@ def _attention(point: Point, effects: tuple[UOp, ...], words: int) -> Schedule:
     is loaded serves them all.
 
     Lanes go over positions for scores and over a head's width for the sum of values; both are cut so that the totals
-    of all unrolled heads fill `totals` registers at most. `words`: those of one head, which its values share out.
+    of all unrolled heads fill `totals` registers at most. The sum of values goes page by page, each looked up once.
+    `words`: those of one head, which its values share out.
     """
     lanes, totals, hands = value(point, "lanes"), value(point, "totals"), value(point, "row_hands")
     group, head_dim = _size(effects, "i_score"), _size(effects, "d_score")
@@ -178,6 +180,7 @@ def _attention(point: Point, effects: tuple[UOp, ...], words: int) -> Schedule:
         Upcast(range="lane_max"),
         Upcast(range="lane_exp"),
         Upcast(range="i_sum"),
+        Block(range="p_value", factor=PAGE, inner="p_value.page"),
         Split(range="d", factor=head_dim, inner="d.field"),
         Split(range="d", factor=heads, inner="d.head"),
         Split(range="d.field", factor=words, inner="d.word"),

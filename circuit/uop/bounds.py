@@ -6,7 +6,7 @@ bounds that its storage declares. A WHERE counts what its condition says about t
 
 from collections.abc import Iterable, Iterator
 
-from circuit.uop.node import Const, DType, Fold, Op, Param, Storage, UOp, bound_ranges
+from circuit.uop.node import Const, DType, Fold, Op, Param, Storage, UOp, bound_ranges, const
 from circuit.uop.scalar import LIMITS, identity
 
 Interval = tuple[int, int]
@@ -158,8 +158,23 @@ def _where(node: UOp, src: list[Interval]) -> Interval:
         return src[1]
     if src[0] == (0, 0):
         return src[2]
-    sides = (bounds_under(yes, facts_of(condition, 1)), bounds_under(no, facts_of(condition, 0)))
+    sides = (_side(yes, condition, 1), _side(no, condition, 0))
     return _union([side for side in sides if side[0] <= side[1]] or src[1:])
+
+
+def _side(node: UOp, condition: UOp, truth: int) -> Interval:
+    """The bounds of a value that is taken where the condition has that truth."""
+    lo, hi = bounds_under(node, facts_of(condition, truth))
+    if node.dtype is not DType.I32 or node.op not in (Op.ADD, Op.MUL):
+        return lo, hi
+    terms, constant = difference(node, const(DType.I32, 0))
+    for below, above, gap in comparisons(condition, truth):
+        compared, rest = difference(above, below) if below.dtype is DType.I32 else ({}, 0)
+        if terms and terms == compared:
+            lo = max(lo, gap - rest + constant)
+        elif terms and terms == {atom: -c for atom, c in compared.items()}:
+            hi = min(hi, constant + rest - gap)
+    return lo, hi
 
 
 Facts = dict[UOp, Interval]

@@ -19,7 +19,17 @@ from circuit.uop.node import Axis, Const, DType, Loop, Op, UOp, bound_ranges, to
 from circuit.uop.orders import Taken, expand_orders, own_name
 from circuit.uop.orders import base_name as base_name
 from circuit.uop.simplify import simplify_all
-from circuit.uop.split import block_end, deal_end, join_end, pad_end, refused, split_end, split_reduce, tile_end
+from circuit.uop.split import (
+    block_end,
+    block_reduce,
+    deal_end,
+    join_end,
+    pad_end,
+    refused,
+    split_end,
+    split_reduce,
+    tile_end,
+)
 from circuit.uop.stage_factor import stage_factors
 
 
@@ -39,7 +49,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Range r of an END becomes r and `inner`: place = r * factor + inner. The inner loop of the last block is shorter.
+    """Range r becomes r and `inner`: place = r * factor + inner. The inner loop of the last block is shorter.
 
     So a loop whose end is known at run time has an inner loop whose largest number of turns is a constant.
     """
@@ -193,8 +203,10 @@ def _split(kernel: UOp, step: Cut) -> UOp:
         match step:
             case Split():
                 return split_reduce(*given) if node.op is Op.REDUCE else split_end(*given)
+            case Block() if node.op is Op.REDUCE:
+                return block_reduce(*given)
             case _ if node.op is Op.REDUCE:
-                raise refused(f"range `{step.range}` is of a reduce", "split it")
+                raise refused(f"range `{step.range}` is of a reduce", "split it, or cut it in blocks")
             case Block():
                 return block_end(*given)
             case Tile():

@@ -26,7 +26,7 @@ def split_reduce(node: UOp, r: UOp, factor: int, inner: str, taken: Taken) -> UO
     if not isinstance(size.arg, Const):
         raise refused(
             f"range `{base_name(r)}` of a reduce is split, but its end is no constant",
-            "leave it whole, or fold it in chunks",
+            "cut it in blocks, or leave it whole",
         )
     factor = math.gcd(size.arg.bits, factor)
     taken.free(own_name(r))
@@ -60,12 +60,15 @@ def split_end(node: UOp, r: UOp, factor: int, inner: str, taken: Taken) -> UOp:
 
 def block_end(node: UOp, r: UOp, factor: int, inner: str, taken: Taken) -> UOp:
     """An END over place = outer * factor + inner, where the inner loop of the last block may be shorter."""
-    size = r.src[0]
-    taken.free(own_name(r))
-    outer = taken.loop(own_name(r), (size + (factor - 1)) // factor)
-    rest = size - outer * factor
-    small = taken.loop(inner, where(rest < factor + 1, rest, factor))  # as it stands, its bounds are seen
-    return _moved(node, r, outer * factor + small, (outer, small))
+    return _moved(node, r, *_blocks(r, factor, inner, taken))
+
+
+def block_reduce(node: UOp, r: UOp, factor: int, inner: str, taken: Taken) -> UOp:
+    """A REDUCE over place = outer * factor + inner, where the inner loop of the last block may be shorter."""
+    place, ranges = _blocks(r, factor, inner, taken)
+    n = len(node.src) - len(bound_ranges(node))
+    values = tuple(substitute(v, {r: place}) for v in node.src[:n])
+    return UOp(Op.REDUCE, (*values, *(s for x in node.src[n:] for s in (ranges if x is r else (x,)))), node.arg)
 
 
 def tile_end(node: UOp, r: UOp, factor: int, inner: str, taken: Taken) -> UOp:
@@ -119,6 +122,16 @@ def pad_end(node: UOp, r: UOp, factor: int, inner: str, taken: Taken, kernel: UO
             "split it, or tile it",
         )
     return padded
+
+
+def _blocks(r: UOp, factor: int, inner: str, taken: Taken) -> tuple[UOp, tuple[UOp, UOp]]:
+    """The place, and the two loops, of which the inner one ends where the last block says."""
+    size = r.src[0]
+    taken.free(own_name(r))
+    outer = taken.loop(own_name(r), (size + (factor - 1)) // factor)
+    rest = size - outer * factor
+    small = taken.loop(inner, where(rest < factor + 1, rest, factor))  # as it stands, its bounds are seen
+    return outer * factor + small, (outer, small)
 
 
 def _loops(r: UOp, count: UOp, factor: int, inner: str, taken: Taken) -> tuple[UOp, UOp]:

@@ -94,9 +94,9 @@ def test_threads_that_the_system_does_not_give_are_refused(cache: Cache) -> None
 
 def test_memory_that_the_system_does_not_give_is_refused() -> None:
     with pytest.raises(RunError) as caught:
-        allocate(1 << 60, "the cache l0.kv")
+        allocate(1 << 60, "the cache of keys and values")
     assert str(caught.value) == (
-        "error: there is no memory for the cache l0.kv: 1152921504606846976 bytes\n"
+        "error: there is no memory for the cache of keys and values: 1152921504606846976 bytes\n"
         "  = fix: end other programs, or ask for a shorter context or fewer sequences"
     )
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from circuit.errors import PlanError
+from circuit.uop.bounds import bounds
 from circuit.uop.build import after, alloc, end, group, i32, index, load, loop, param, reduce, store
 from circuit.uop.evaluate import evaluate
-from circuit.uop.node import Axis, DType, Loop, Op, Storage, UOp, toposort
+from circuit.uop.node import Axis, DType, Loop, Op, Storage, UOp, bound_ranges, toposort
 from circuit.uop.schedule import (
     Block,
     Carry,
@@ -104,6 +105,20 @@ def test_a_block_of_a_number_known_at_run_time_has_an_inner_loop_that_ends_there
     n = param(2, DType.I32, (), "n", 0, 60)
     effects = apply(rows(n), (Block(range="r", factor=8, inner="rb"),))
     assert nests(effects) == [["r", "rb", "j"]]
+
+
+def test_blocks_of_a_fold_whose_end_is_known_at_run_time_keep_its_order() -> None:
+    n = param(2, DType.I32, (), "n", 0, 60)
+    x, y, k = param(0, DType.F32, (60,)), param(1, DType.F32, (1,)), loop("k", n)
+    whole = (store(index(y, 0), reduce("add", load(index(x, k)), k)),)
+    effects = apply(whole, (Block(range="k", factor=8, inner="kb"),))
+    (total,) = [node for node in toposort(*effects) if node.op is Op.REDUCE]
+    assert [r.arg.name for r in bound_ranges(total) if isinstance(r.arg, Loop)] == ["k", "kb"]
+    assert [bounds(r) for r in bound_ranges(total)] == [(0, 7), (0, 7)]
+    buffers: Buffers = {0: [1.0e7, *(0.1 * v for v in range(1, 60))], 1: [0.0]}
+    for count in (0, 1, 8, 37, 60):
+        want, got = (expected(each, buffers, {2: count}) for each in (whole, effects))
+        assert want == got
 
 
 def test_what_is_carried_for_a_block_takes_room_for_a_block() -> None:
@@ -220,7 +235,7 @@ REFUSED: list[tuple[str, Callable[[], Effects], Schedule, str]] = [
         lambda: _summed(param(2, DType.I32, (), "n", 0, 6)),
         (Split(range="k", factor=2, inner="ku"),),
         "error: range `k` of a reduce is split, but its end is no constant\n"
-        "  = fix: leave it whole, or fold it in chunks",
+        "  = fix: cut it in blocks, or leave it whole",
     ),
     (
         "a reduce over threads",
@@ -266,10 +281,10 @@ REFUSED: list[tuple[str, Callable[[], Effects], Schedule, str]] = [
         "error: the schedule names range `q`, the kernel has r, j, k\n  = fix: name one of these",
     ),
     (
-        "blocks of a reduce",
+        "tiles of a reduce",
         rows,
-        (Block(range="k", factor=2, inner="kb"),),
-        "error: range `k` is of a reduce\n  = fix: split it",
+        (Tile(range="k", factor=2, inner="kb"),),
+        "error: range `k` is of a reduce\n  = fix: split it, or cut it in blocks",
     ),
     *(
         (

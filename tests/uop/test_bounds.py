@@ -93,6 +93,13 @@ def test_a_where_counts_its_condition() -> None:
     assert bounds(where(logical_not(R < 3), R - 3, i32(0))) == (0, 6)
 
 
+def test_a_where_counts_what_its_condition_says_of_a_difference() -> None:
+    n, step = param(0, DType.I32, (), "n", 1, 90), loop("step", 12)
+    assert bounds(where(n < step * 8 + 9, n - step * 8, i32(8))) == (-87, 8)
+    assert bounds(where(step * 8 + 2 < n, n - step * 8, i32(8))) == (3, 90)
+    assert bounds(where(n < step * 8 + 9, i32(8), step * 8 - n)) == (-90, 8)
+
+
 def test_a_deep_chain_needs_no_recursion() -> None:
     x: UOp = R
     for k in range(5000):

@@ -103,12 +103,18 @@ session *session_open(const unsigned char *weights, int n_threads, int n_positio
   s->arena = room(model.arena_bytes, "the arena");
   s->states = calloc((size_t)model.n_states + 1, sizeof *s->states);
   if (!s->states) refuse(FAILED, "end other programs", "there is no memory");
+  size_t n_bytes = 0;
   for (int i = 0; i < model.n_states; i++) {
     if (n_pages > model.states[i].max_pages) {
       refuse(WRONG_INPUT, "ask for fewer tokens", "%d pages of the cache are needed, there are at most %d", n_pages,
              model.states[i].max_pages);
     }
-    s->states[i] = room((size_t)n_pages * model.states[i].page_bytes, "the cache");
+    n_bytes += (size_t)n_pages * model.states[i].page_bytes;
+  }
+  unsigned char *states = room(n_bytes, "the cache"); /* in one piece: one state alone is often less than a huge page */
+  for (int i = 0; i < model.n_states; i++) {
+    s->states[i] = states;
+    states += (size_t)n_pages * model.states[i].page_bytes;
   }
   s->table = counts;
   s->positions = counts + model.table_width;
