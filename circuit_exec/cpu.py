@@ -48,7 +48,6 @@ class Program:
         self.n_threads = n_threads
         self.n_pages = n_pages
         self._weights = weights
-        self._moved: NDArray[np.uint8] | None = None  # where the next step finds them
         self._arena = allocate(layout.arena_bytes, "the arena")
         self._states = _states(layout, n_pages)
         self._inputs = {given.name: given for given in layout.inputs}
@@ -63,10 +62,6 @@ class Program:
             raise RunError(
                 Problem(message=f"the system gives no {n_threads} threads", fix="ask for fewer with --threads")
             )
-
-    def move(self, weights: NDArray[np.uint8]) -> None:
-        """The same bytes somewhere else, where they are read from the next step on. Any thread may say so."""
-        self._moved = weights
 
     def max_rows(self, mode: str) -> int:
         """The most rows that one step of a mode can have."""
@@ -130,9 +125,6 @@ class Program:
             "choices": np.ascontiguousarray(sampler.choices, np.uint32),
             "sample_positions": np.ascontiguousarray(sampler.positions, np.int32),
         }
-        if self._moved is not None:
-            self._weights, self._moved = self._moved, None
-            self._addresses = (self._addresses[0], address(self._weights), self._addresses[2])
         arguments = Arguments(
             ABI,
             plan,

@@ -9,7 +9,6 @@ times in BF16, 1.06 times in F32.
 import ctypes
 import mmap
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -21,7 +20,10 @@ from circuit.errors import Problem, RunError
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MEMORY = Path("/proc/meminfo")
-PIECE_BYTES = 16 << 20
+HUGE_BYTES = 2 << 20
+PIECE_BYTES = 8 * HUGE_BYTES
+MOVED, PLACED = 1, 2
+"""MREMAP_MAYMOVE and MREMAP_FIXED of linux/mman.h."""
 
 
 def allocate(n_bytes: int, purpose: str) -> NDArray[np.uint8]:
@@ -45,14 +47,14 @@ def allocate(n_bytes: int, purpose: str) -> NDArray[np.uint8]:
 
 
 class Move:
-    """Bytes on their way to huge pages, copied by a thread of its own where the system has such pages and twice the
-    room; whoever reads them reads them where they are until `taken` gets the copy.
+    """Bytes of a read-only map on their way to huge pages, where the system has such pages and twice the room.
 
-    Of a file's map, what is copied is let go piece by piece, so that the process holds both for a moment at most.
+    A thread of its own copies piece after piece, and puts each copy in the place of the piece itself. So no address
+    changes, whoever reads meets either the file's page or the copy, and the process never holds both but of one piece.
     """
 
-    def __init__(self, data: NDArray[np.uint8], purpose: str, taken: Callable[[NDArray[np.uint8]], None]) -> None:
-        self._data, self._purpose, self._taken = data, purpose, taken
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self._data = data
         self._ends = Event()
         self._thread: Thread | None = None
         if has_huge_pages(_text(HUGE_PAGES), _text(MEMORY), data.nbytes):
@@ -70,17 +72,42 @@ class Move:
         self.wait()
 
     def _run(self) -> None:
-        try:
-            copy = allocate(self._data.nbytes, self._purpose)
-        except RunError:
-            return  # without the room they are read where they are
-        for at in range(0, self._data.nbytes, PIECE_BYTES):
-            if self._ends.is_set():
+        first = self._data.ctypes.data
+        start, stop = -(-first // HUGE_BYTES) * HUGE_BYTES, (first + self._data.nbytes) // HUGE_BYTES * HUGE_BYTES
+        for at in range(start, stop, PIECE_BYTES):
+            if self._ends.is_set() or not _replace(at, min(PIECE_BYTES, stop - at)):
                 return
-            piece = self._data[at : at + PIECE_BYTES]
-            copy[at : at + PIECE_BYTES] = piece
-            _let_go(piece)
-        self._taken(copy)
+
+
+def _replace(at: int, n_bytes: int) -> bool:
+    """Puts a copy on huge pages in the place of the bytes at an address; both are multiples of HUGE_BYTES.
+
+    False where the system does not: the bytes then stay as they are. Linux moves the pages and takes the old ones away
+    in one step, in which other threads' reads wait. Source: mremap(2), MREMAP_FIXED.
+    """
+    system = ctypes.CDLL(None)
+    system.mmap.restype = system.mremap.restype = ctypes.c_void_p
+    system.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(3 * (ctypes.c_int,)), ctypes.c_long)
+    system.mremap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+    system.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    system.madvise.argtypes = system.mprotect.argtypes = (*system.munmap.argtypes, ctypes.c_int)
+    kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    room: int = system.mmap(None, n_bytes + HUGE_BYTES, mmap.PROT_READ | mmap.PROT_WRITE, kind, -1, 0)
+    if room == ctypes.c_void_p(-1).value:
+        return False
+    copy = -(-room // HUGE_BYTES) * HUGE_BYTES
+    system.madvise(copy, n_bytes, mmap.MADV_HUGEPAGE)
+    ctypes.memmove(copy, at, n_bytes)
+    system.mprotect(copy, n_bytes, mmap.PROT_READ)
+    moved: bool = system.mremap(copy, n_bytes, n_bytes, MOVED | PLACED, at) == at
+    for first, end in (
+        (room, copy),
+        (copy, copy if moved else copy + n_bytes),
+        (copy + n_bytes, room + n_bytes + HUGE_BYTES),
+    ):
+        if end > first:
+            system.munmap(first, end - first)
+    return moved
 
 
 def has_huge_pages(enabled: str, memory: str, n_bytes: int) -> bool:
@@ -104,19 +131,6 @@ def _available(memory: str) -> int | None:
 def address(array: NDArray[np.generic]) -> ctypes.c_void_p:
     """Where the array's first byte is; the caller keeps the array alive."""
     return ctypes.c_void_p(array.ctypes.data)
-
-
-def _let_go(data: NDArray[np.uint8]) -> None:
-    """Takes pages of a read-only map of a file out of the process; the file still has them. Other memory is kept."""
-    whole = data
-    while isinstance(whole.base, np.ndarray):
-        whole = whole.base
-    view: object = whole.base
-    mapped = view.obj if isinstance(view, memoryview) else view
-    if isinstance(mapped, mmap.mmap) and not whole.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
-        first = data.ctypes.data - whole.ctypes.data
-        page = first // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_DONTNEED, page, first + data.nbytes - page)
 
 
 def _text(path: Path) -> str:

@@ -92,7 +92,7 @@ def load_model(
         weights=weights,
         program=program,
         pages=Pages(pages),
-        move=Move(words, "the weights", program.move),
+        move=Move(words),
         notes=() if weights.note is None else (weights.note,),
     )
 

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 a check failed, 2 wrong input, 3 refused by policy, 70 a bug in met, 130 interrupted.
 """
 
+import gc
 import re
 import signal
 import sys
@@ -31,8 +32,16 @@ EXAMPLES = """Examples:
 """
 
 
+COLLECTED_AFTER = (100_000, 20, 100)
+"""How rarely Python looks for cycles: a start and a plan make hundreds of thousands of objects, which stay.
+
+Measured on 2 cores of Zen 3, 5 starts of SmolLM2 in turn: first token after 1.16 s with Python's, 0.94 s without.
+"""
+
+
 def main() -> None:
     """What the shell runs."""
+    gc.set_threshold(*COLLECTED_AFTER)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `met circuit show MODEL | head` ends quietly
     sys.exit(status(sys.argv[1:]))
 

@@ -6,19 +6,21 @@ from circuit.errors import LoadError, Problem
 from circuit.text import Source
 from circuit_exec.checkpoint.open import metadata_value, text
 from circuit_exec.checkpoint.records import Checkpoint
-from circuit_exec.text.folder_tokenizer import tokenizer_of_folder
-from circuit_exec.text.gguf_keys import Keys
-from circuit_exec.text.gguf_tokenizer import tokenizer_of_gguf
 from circuit_exec.text.tokenizer import Tokenizer, stop_ids
 
 
 def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """The tokenizer that belongs to the weights: from the folder's files or the GGUF metadata."""
     if checkpoint.kind == "gguf":
+        from circuit_exec.text.gguf_keys import Keys
+        from circuit_exec.text.gguf_tokenizer import tokenizer_of_gguf
+
         names = tuple(entry.key for entry in checkpoint.metadata)
         return tokenizer_of_gguf(
             Keys(file=checkpoint.path, names=names, read=lambda key: metadata_value(checkpoint, key))
         )
+    from circuit_exec.text.folder_tokenizer import tokenizer_of_folder
+
     return tokenizer_of_folder(checkpoint.path, lambda name: text(checkpoint, name))
 
 

@@ -41,17 +41,6 @@ def test_rows_of_two_sequences_do_not_mix(program: Program) -> None:
     np.testing.assert_array_equal(program.logits(), np.outer([10.0, 11.0], small.WEIGHT))
 
 
-def test_weights_that_move_are_read_where_they_are_from_the_next_step_on(cache: Cache) -> None:
-    program = small.program(cache, 2)
-    program.step(TWO)
-    other = small.WEIGHT * 2
-    program.move(other.view(np.uint8))
-    np.testing.assert_array_equal(program.logits(), np.outer([9.0, 9.0], small.WEIGHT))
-    program.step(TWO)
-    np.testing.assert_array_equal(program.logits(), np.outer([9.0, 9.0], other))
-    program.close()
-
-
 def test_a_step_without_logit_rows_leaves_no_logits(program: Program) -> None:
     program.step(replace(TWO, logit_rows=[], section=MAIN))
     assert program.logits().shape == (0, len(small.WEIGHT))
