@@ -4,6 +4,7 @@ What is slow to import or to make is imported and made only where the cache does
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -60,6 +61,32 @@ class Model:
         self.program.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loading:
+    """A model whose weights are on their way: what it still needs to run is a pool for keys and values, and threads."""
+
+    checkpoint: Checkpoint
+    planned: Planned
+    compiled: Path
+    weights: BakedWeights
+    n_threads: int
+    move: Move
+
+    def ready(self, n_pages: int | None = None, n_sequences: int = 1) -> Model:
+        """The model. Its KV pool has `n_pages`, or room for `n_sequences` of full length."""
+        pages = _pool_pages(self.planned, n_sequences, n_pages)
+        words = self.weights.words.view(np.uint8)
+        return Model(
+            checkpoint=self.checkpoint,
+            planned=self.planned,
+            weights=self.weights,
+            program=Program(self.compiled, self.planned.layout, words, self.n_threads, pages),
+            pages=Pages(pages),
+            move=self.move,
+            notes=() if self.weights.note is None else (self.weights.note,),
+        )
+
+
 def load_model(
     path: str,
     cache: Cache,
@@ -71,8 +98,25 @@ def load_model(
     hardware_class: str | None = None,
     n_pages: int | None = None,
 ) -> Model:
-    """The model at `path`, ready to run. `policy` are KEY=VALUE; `n_sequences` of full length fit the KV pool,
-    or it has `n_pages`.
+    """The model at `path`, ready to run: see `begin_loading` and `Loading.ready`."""
+    loading = begin_loading(path, cache, n_threads, rules, policy, progress, hardware_class)
+    try:
+        return loading.ready(n_pages, n_sequences)
+    except BaseException:
+        loading.move.end()
+        raise
+
+
+def begin_loading(
+    path: str,
+    cache: Cache,
+    n_threads: int,
+    rules: Which,
+    policy: tuple[str, ...],
+    progress: Progress,
+    hardware_class: str | None = None,
+) -> Loading:
+    """The model at `path`, planned, compiled and baked. `policy` are KEY=VALUE.
 
     Without `hardware_class` it is the one that this host runs.
     """
@@ -83,17 +127,13 @@ def load_model(
     made = plan_set(checkpoint, cache, rules, policy, hardware_class)
     compiled = build(made.sources, cache, progress, made.arch)
     weights = bake(made.manifest, checkpoint, cache, lambda done, total: progress("baking the weights", done / total))
-    pages = _pool_pages(made, n_sequences, n_pages)
-    words = weights.words.view(np.uint8)
-    program = Program(compiled, made.layout, words, n_threads, pages)
-    return Model(
+    return Loading(
         checkpoint=checkpoint,
         planned=made,
+        compiled=compiled,
         weights=weights,
-        program=program,
-        pages=Pages(pages),
-        move=Move(words),
-        notes=() if weights.note is None else (weights.note,),
+        n_threads=n_threads,
+        move=Move(weights.words.view(np.uint8)),
     )
 
 

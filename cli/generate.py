@@ -57,14 +57,13 @@ def run(
     from circuit_exec.kv import pages_for
     from circuit_exec.text.load import all_stop_ids, load_tokenizer
     from circuit_exec.text.stream import continue_text, start_text
-    from cli.loading import loaded
+    from cli.loading import loading, ready
     from cli.recipe_given import check_bytes
 
     given, prompt = _given(recipe, model, prompt, threads, policy)
-    n_pages = None if given.context is None else pages_for(given.context)
-    with loaded(given.path, given.threads, rules, list(given.policy), n_pages, given.hardware_class) as ready:
-        check_bytes(given, ready.planned.bytes_digest)
-        tokenizer = load_tokenizer(ready.checkpoint)
+    with loading(given.path, given.threads, rules, list(given.policy), given.hardware_class) as begun:
+        check_bytes(given, begun.planned.bytes_digest)
+        tokenizer = load_tokenizer(begun.checkpoint)
         ids = _plain_ids(tokenizer, prompt) if no_chat else _chat_ids(tokenizer, prompt, date)
         text = continue_text(tokenizer) if no_chat else start_text(tokenizer)
         first: list[float] = []
@@ -73,22 +72,23 @@ def run(
             first.append(time.perf_counter() - started)
             print(text.feed(token), end="", flush=True)
 
-        context = given.context or ready.program.layout.context
+        context = given.context or begun.planned.layout.context
         room = context - len(ids) + 1
         wanted = min(MOST, max(room, 1)) if n is None else n
         check_room(context, len(ids), wanted)
-        answer = generate(
-            ready.program,
-            ready.pages,
-            ids,
-            wanted,
-            Sampling(temperature=temperature, top_p=top_p, seed=seed),
-            ready.program.max_rows("prefill") if chunk is None else chunk,
-            all_stop_ids(ready.checkpoint, tokenizer),
-            show,
-        )
-        print(text.finish())
-        print(_figures(len(ids), answer, first, ready.program.n_threads), file=sys.stderr)
+        with ready(begun, pages_for(min(len(ids) + wanted, context))) as running:
+            answer = generate(
+                running.program,
+                running.pages,
+                ids,
+                wanted,
+                Sampling(temperature=temperature, top_p=top_p, seed=seed),
+                running.program.max_rows("prefill") if chunk is None else chunk,
+                all_stop_ids(begun.checkpoint, tokenizer),
+                show,
+            )
+            print(text.finish())
+            print(_figures(len(ids), answer, first, running.program.n_threads), file=sys.stderr)
 
 
 def _given(
