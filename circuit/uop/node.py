@@ -325,19 +325,21 @@ def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
 
 
 def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
+    if op in _SAME or op is Op.WHERE:
+        return _stretched(op, [s.shape for s in src])
     match op, arg:
+        case ((Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _):
+            return ()
+        case Op.INDEX, _:
+            assert len(src) - 1 <= len(src[0].shape), f"{len(src) - 1} indices for shape {src[0].shape}"
+            return src[0].shape[len(src) - 1 :]
         case Op.PARAM, Param(shape=shape):
             return shape
         case ((Op.BUFFER | Op.ALLOC), Storage(size=size)):
             return (size,)
-        case ((Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _):
-            return ()
         case Op.STACK, _:
             assert all(s.shape == src[0].shape and s.dtype is src[0].dtype for s in src), "stack of unlike values"
             return () if src[0].dtype is DType.VOID else (len(src), *src[0].shape)
-        case Op.INDEX, _:
-            assert len(src) - 1 <= len(src[0].shape), f"{len(src) - 1} indices for shape {src[0].shape}"
-            return src[0].shape[len(src) - 1 :]
         case ((Op.SHRINK | Op.RESHAPE), tuple()):
             return arg
         case Op.EXPAND, tuple():
@@ -348,14 +350,12 @@ def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
             return src[0].shape[pop:]
         case Op.STAGE, Stage(sizes=sizes):
             return (*(sizes or map(range_size, src[1:])), *src[0].shape)
-    if op in _SAME or op is Op.WHERE:
-        return _stretched(op, [s.shape for s in src])
     return src[0].shape if src else ()
 
 
 def _stretched(op: Op, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape of an elementwise op: of one rank, axes equal, or 1 and repeated."""
-    if all(shape == shapes[0] for shape in shapes):
+    if shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     sizes = [set(axis) - {1} for axis in zip(*shapes, strict=False)]
     if len({len(shape) for shape in shapes}) > 1 or any(len(size) > 1 for size in sizes):

@@ -25,18 +25,19 @@ from circuit.uop.node import (
     UOp,
     const,
     const_value,
+    f32_value,
     toposort,
 )
 
 
 def uir_text(*roots: UOp) -> str:
     """The canonical text."""
-    order = sorted(toposort(*roots), key=lambda node: node.op not in _FIRST)  # stable
-    number = {node: n for n, node in enumerate(order)}
-    lines = [_line(node, number) for node in order]
-    if len(roots) > 1:
-        lines.append(" ".join(("roots", *(f"%{number[root]}" for root in roots))))
-    return "".join(f"{line}\n" for line in lines)
+    place_of: dict[UOp, int] = {}
+    nodes: list[_Node] = []
+    for node in toposort(*roots):
+        place_of[node] = len(nodes)
+        nodes.append((node.op, tuple(place_of[s] for s in node.src), node.arg))
+    return _text(nodes, [place_of[root] for root in roots])
 
 
 def parse_uir(source: Source) -> tuple[UOp, ...]:
@@ -46,19 +47,30 @@ def parse_uir(source: Source) -> tuple[UOp, ...]:
 
 def canonical(root: UOp) -> UOp:
     """The program with ranges renamed r0, r1, ... and local storage renumbered as they appear, and without names."""
-    return _canonical((root,))[0]
+    nodes, (place,) = _canonical((root,))
+    made: list[UOp] = []
+    for op, src, arg in nodes:
+        made.append(UOp(op, tuple(made[s] for s in src), arg))
+    return made[place]
 
 
 def digest(*roots: UOp) -> str:
     """The SHA-256 of the canonical text: equal for programs that differ in names alone."""
-    return hashlib.sha256(uir_text(*_canonical(roots)).encode()).hexdigest()
+    if roots not in _DIGESTS:
+        _DIGESTS[roots] = hashlib.sha256(_text(*_canonical(roots)).encode()).hexdigest()
+    return _DIGESTS[roots]
 
 
+_DIGESTS: dict[tuple[UOp, ...], str] = {}
 _FIRST = (Op.PARAM, Op.BUFFER, Op.ALLOC)
+_Node = tuple[Op, tuple[int, ...], Arg]
+"""A node as the text has it: its sources are places of nodes that stand before it."""
 
 
-def _canonical(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
-    new: dict[UOp, UOp] = {}
+def _canonical(roots: tuple[UOp, ...]) -> tuple[list[_Node], list[int]]:
+    """The nodes of the canonical programs, and the places of the roots. What is alike without names is one node."""
+    place_of: dict[UOp, int] = {}
+    known: dict[_Node, int] = {}
     ranges = allocs = 0
     for node in toposort(*roots):
         arg = node.arg
@@ -71,23 +83,32 @@ def _canonical(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
                 arg = Storage(a.slot, a.size, a.dtype, "", a.lo, a.hi)
             case Op.PARAM, Param() as p:
                 arg = Param(p.slot, p.dtype, p.shape, "", p.lo, p.hi)
-        new[node] = UOp(node.op, tuple(new[s] for s in node.src), arg)
-    return tuple(new[root] for root in roots)
+        place_of[node] = known.setdefault((node.op, tuple(place_of[s] for s in node.src), arg), len(known))
+    return list(known), [place_of[root] for root in roots]
 
 
-def _line(node: UOp, number: dict[UOp, int]) -> str:
-    sources = (f"%{number[s]}" for s in node.src)
-    return " ".join((f"%{number[node]} =", node.op, *sources, *_written(node)))
+def _text(nodes: list[_Node], roots: list[int]) -> str:
+    order = sorted(range(len(nodes)), key=lambda place: nodes[place][0] not in _FIRST)  # stable
+    number = [""] * len(nodes)
+    for n, place in enumerate(order):
+        number[place] = f"%{n}"
+    lines = []
+    for place in order:
+        op, src, arg = nodes[place]
+        lines.append(" ".join((number[place], "=", op, *(number[s] for s in src), *_written(arg))))
+    if len(roots) > 1:
+        lines.append(" ".join(("roots", *(number[root] for root in roots))))
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _written(node: UOp) -> list[str]:
-    match node.arg:
+def _written(arg: Arg) -> list[str]:
+    match arg:
         case None:
             return []
         case DType() as dtype:
             return [f"dtype={dtype}"]
         case Const(dtype=dtype):
-            return [_number(node), f"dtype={dtype}"]
+            return [_number(arg), f"dtype={dtype}"]
         case Param() as p:
             shape = [_list(p.shape)] if p.shape else []
             return [*shape, f"dtype={p.dtype}", f"slot={p.slot}", *_optional(name=p.name, lo=p.lo, hi=p.hi)]
@@ -105,9 +126,11 @@ def _written(node: UOp) -> list[str]:
             return [_list(sizes)]
 
 
-def _number(node: UOp) -> str:
-    value = const_value(node)
-    return str(value) if isinstance(value, int) or not math.isfinite(value) else literal(value)
+def _number(value: Const) -> str:
+    if value.dtype is not DType.F32:
+        return str(value.bits)
+    number = f32_value(value.bits)
+    return literal(number) if math.isfinite(number) else str(number)
 
 
 def _list(numbers: tuple[int, ...]) -> str:
