@@ -7,7 +7,7 @@ from circuit.load.evidence import load_evidence
 from circuit.load.families import load_families
 from circuit.load.hardware import HardwareClass, load_hardware
 from circuit.load.inputs import CheckpointTexts, Library
-from circuit.load.plan_file import NamedLaunch, NamedPlan
+from circuit.load.named_plan import NamedLaunch, NamedPlan
 from circuit.load.rules import load_rules
 from circuit.load.settings import is_setting
 from circuit.pipeline import Goal, compiled

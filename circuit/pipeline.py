@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from circuit.errors import PlanError, PolicyError, Problem
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
 from circuit.load.audit_policy import AuditPolicy, load_audit_policy
-from circuit.load.circuit_file import load_circuit
+from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
-from circuit.load.devices import Device
-from circuit.load.engines import load_engines
 from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, is_rendered, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library, once
-from circuit.load.instructions import load_instructions
 from circuit.load.ledger import Ledger
 from circuit.load.owners import Owned, load_owners, parted
 from circuit.load.policy import Policy, load_policy, policy_value, with_choices
@@ -24,29 +22,24 @@ from circuit.load.rules import Rule, load_rules
 from circuit.load.settings import changed, is_setting, with_settings
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
-from circuit.lower.kernels import defined, realize
-from circuit.lower.lint import linted
+from circuit.lower.kernels import defined
 from circuit.lower.match import Which, applying
 from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
-from circuit.plan.kernels import Shared, panel_of
+from circuit.plan.kernels import Shared
 from circuit.plan.ranges import alike, row_ranges
-from circuit.report.audit import Audit, audit, violations
-from circuit.report.display.build import Shown, display
-from circuit.report.display.record import Display
-from circuit.report.fit import AskedFit, check_asked
-from circuit.report.planner import Planner, planner
-from circuit.report.precision import Precision, differences, paths, sites
-from circuit.report.said import declared, inputs, relations_of
-from circuit.report.why import Asked, Why, why
 from circuit.tir.activations import with_activations
 from circuit.tir.bind import Bound, bind
 from circuit.tir.instantiate import instantiate
 from circuit.tir.ir import Tir
 from circuit.tir.quantize import as_declared
 from circuit.tir.states import check_stored, stored_as
+
+if TYPE_CHECKING:
+    from circuit.report.audit import Audit
+    from circuit.report.why import Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +95,12 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
     facts, ledger = map_config(checkpoint, library)
     yield "map", Mapped(facts=facts, ledger=ledger)
     yield "bir", (bir := blocks(load_circuit(library, facts.arch), facts))
-    tir = stored_as(instantiate(bir), _kv_format(_policy(library, goal)))
+    tir = stored_as(instantiate(bir), _kv_format(policy_of(library, goal)))
     if checkpoint.tensors is None:
         bound = Bound(tir=as_declared(tir, facts.quantization), equal=(), ignored=())
     else:
         bound = bind(tir, checkpoint.tensors, ledger, facts.quantization)
-    bound = replace(bound, tir=with_activations(bound.tir, _policy(library, goal)))
+    bound = replace(bound, tir=with_activations(bound.tir, policy_of(library, goal)))
     yield "tir", bound
     yield from lowered(bound.tir, library, goal, facts.run)
 
@@ -120,8 +113,15 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     used = {group.rule for each in sets for group in each.groups}
     current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware, library)
     yield "groups", (grouped := GroupedSet(tir=tir, sets=sets))
-    if given.stated is not None and (broken := violations(audit_of_groups(grouped, library, goal))):
-        raise PolicyError(broken)
+    if given.stated is not None:
+        from circuit.report.audit import violations
+
+        if broken := violations(audit_of_groups(grouped, library, goal)):
+            raise PolicyError(broken)
+    if goal.scheduled and is_rendered(given.hardware):
+        from circuit.lower.scheduled import realize as made
+    else:
+        made = defined
     policy, compilers = parted(given.policy, given.owned)
     shared = Shared()
     requests = (
@@ -133,7 +133,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
             mode=each.mode,
             rows=each.rows,
             run=run,
-            realize=realize if goal.scheduled and is_rendered(given.hardware) else defined,
+            realize=made,
             shared=shared,
         )
         for each in sets
@@ -179,7 +179,8 @@ def _kv_format(policy: Policy) -> str:
     return format
 
 
-def _policy(library: Library, goal: Goal) -> Policy:
+def policy_of(library: Library, goal: Goal) -> Policy:
+    """The policy of a goal: the default one, changed by its choices."""
     return with_choices(load_policy(library), (c for c in goal.choices if not is_setting(c)))
 
 
@@ -203,7 +204,7 @@ def _given(library: Library, goal: Goal) -> _Given:
         families=families,
         rules=rules,
         proofs=proofs,
-        policy=_policy(library, goal),
+        policy=policy_of(library, goal),
         owned=load_owners(library),
         parts=tuple((mode, part) for mode, rows in steps for part in row_ranges(used, families, mode, rows)),
     )
@@ -215,27 +216,33 @@ def _checked_rules(
     """The rules of the class, without a contradiction; where relations are to be used, each has its proof."""
 
     def make() -> tuple[Rule, ...]:
+        from circuit.lower.lint import linted
+
         rules = linted(load_rules(library, hardware, families))
         return proven(rules, proofs, hardware) if which == "all" else rules
 
     return once(library, ("checked rules", hardware, families, proofs, which), make)
 
 
-def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Audit:
+def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> "Audit":
     """What every site of a model's plans multiplies on, and what the class requires; a plan that is refused too."""
     groups = next(result for _, result in stages(checkpoint, library, goal) if isinstance(result, GroupedSet))
     return audit_of_groups(groups, library, goal)
 
 
-def audit_of_groups(groups: GroupedSet, library: Library, goal: Goal) -> Audit:
+def audit_of_groups(groups: GroupedSet, library: Library, goal: Goal) -> "Audit":
     """The same of groups that are there already."""
+    from circuit.report.audit import audit
+
     hardware = load_hardware(library, goal.hardware_class)
     steps = ((each.mode, each.rows, each.groups) for each in groups.sets)
-    return audit(groups.tir, steps, hardware, _policy(library, goal), load_audit_policy(library, hardware))
+    return audit(groups.tir, steps, hardware, policy_of(library, goal), load_audit_policy(library, hardware))
 
 
-def explained(tir: Tir, library: Library, goal: Goal, node: str) -> tuple[Why, ...]:
+def explained(tir: Tir, library: Library, goal: Goal, node: str) -> "tuple[Why, ...]":
     """For each plan of the goal, why the node is computed as it is."""
+    from circuit.report.why import Asked, why
+
     given = _given(library, goal)
     return tuple(
         why(
@@ -280,101 +287,3 @@ def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compi
             case PlanSet():
                 plans = result.plans
     return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=plans)
-
-
-def assessed(
-    checkpoint: CheckpointTexts,
-    library: Library,
-    goal: Goal,
-    device: Device,
-    reserved: int = 0,
-    asked: AskedFit | None = None,
-) -> Planner:
-    """The planner's report of a model on a device of the goal's class; `reserved` bytes are not for the plan. What is
-    `asked` for and does not fit is a PlanError."""
-    made = compiled(checkpoint, library, goal)
-    (report,) = assessed_on(made, library, goal, (device,), reserved, asked)
-    if asked is not None:
-        stated = next(each for each in made.mapped.ledger.entries if "context" in each.became)
-        check_asked(report.memory, device, reserved, asked, (stated.file, stated.line))
-    return report
-
-
-def assessed_on(
-    made: Compiled,
-    library: Library,
-    goal: Goal,
-    devices: tuple[Device, ...],
-    reserved: int = 0,
-    asked: AskedFit | None = None,
-) -> tuple[Planner, ...]:
-    """The planner's reports of a model on several devices of one class: its plans are the same."""
-    hardware = load_hardware(library, goal.hardware_class)
-    panel = panel_of(load_families(library, hardware))
-    policy, default = _policy(library, goal), load_policy(library)
-    given = (
-        *inputs(made.mapped.ledger, policy, default, "recipes/default.toml"),
-        relations_of(hardware, proving_class(library, hardware)),
-    )
-    found = load_engines(library)
-    judged, instructions = audit_of_groups(made.groups, library, goal), load_instructions(library)
-    return tuple(
-        planner(
-            made.plans,
-            panel,
-            made.mapped.ledger.model_type,
-            hardware,
-            device,
-            found,
-            given=given,
-            audited=judged,
-            instructions=instructions,
-            reserved=reserved,
-            asked=asked,
-        )
-        for device in devices
-    )
-
-
-def precisions(checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device) -> Precision:
-    """The precision of every step of a model's plans; one that a kernel does not keep is a PolicyError."""
-    made = compiled(checkpoint, library, goal)
-    hardware, policy, ledger = load_hardware(library, goal.hardware_class), _policy(library, goal), made.mapped.ledger
-    found = sites(made.bound.tir, made.plans, hardware)
-    if broken := differences(found):
-        raise PolicyError(broken)
-    return Precision(
-        arch=ledger.arch,
-        model_type=ledger.model_type,
-        device=device.name,
-        hardware_class=hardware.name,
-        language=hardware.language,
-        rendered=is_rendered(hardware),
-        policy=policy.entries,
-        declared=declared(ledger, policy),
-        paths=paths(made.bound.tir, load_instructions(library), hardware),
-        sites=found,
-    )
-
-
-def displayed(
-    checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device | None, name: str, shown: Shown
-) -> Display:
-    """What is shown of a model, which its user calls `name`, on the goal's class, or on a device of it."""
-    return displayed_on(compiled(checkpoint, library, goal), library, goal, device, name, shown)
-
-
-def displayed_on(
-    made: Compiled, library: Library, goal: Goal, device: Device | None, name: str, shown: Shown
-) -> Display:
-    """The same of a model that is compiled already."""
-    hardware = load_hardware(library, goal.hardware_class)
-    return display(
-        made.bound.tir,
-        tuple((each, grouped.groups) for each, grouped in zip(made.plans, made.groups.sets, strict=True)),
-        panel_of(load_families(library, hardware)),
-        (name, made.mapped.ledger.model_type),
-        hardware,
-        device,
-        shown,
-    )

@@ -18,17 +18,18 @@ from circuit_exec.checkpoint.records import Checkpoint
 from circuit_exec.program_key import checkpoint_parts, program_key
 
 KIND = "answers"
-FORM = "1"
+FORM = "2"
 """Of an entry; counted up where its fields change."""
 MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is printed, and the problems that are refused after it was."""
+    """What is printed, the problems that are refused after it was, and of a comparison whether both sides are equal."""
 
     text: str
     refused: tuple[Problem, ...] = ()
+    equal: bool = True
 
 
 def answer_key(asked: Sequence[str], checkpoints: Sequence[Checkpoint], library: Library) -> str:
@@ -51,7 +52,7 @@ def answered(
     if answer_key(asked, checkpoints, library) != key:
         return made  # the program was edited meanwhile: nobody knows which of its versions answered
     problems = [[each.message, each.fix, each.file, each.line, each.excerpt] for each in made.refused]
-    body = json.dumps([made.text, problems]).encode()
+    body = json.dumps([made.text, problems, made.equal]).encode()
     with suppress(RunError):
         write_checked(path, body)
         remove_oldest(path.parent, MOST_BYTES)
@@ -64,6 +65,7 @@ def _read(path: Path) -> Answer | None:
     if body is None:
         return None
     used(path)
-    text, problems = json.loads(body)
+    text, problems, equal = json.loads(body)
     names = ("message", "fix", "file", "line", "excerpt")
-    return Answer(text=text, refused=tuple(Problem(**dict(zip(names, problem, strict=True))) for problem in problems))
+    refused = tuple(Problem(**dict(zip(names, problem, strict=True))) for problem in problems)
+    return Answer(text=text, refused=refused, equal=equal)

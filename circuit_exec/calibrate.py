@@ -10,11 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
-from circuit.errors import Problem, RunError
 from circuit.load.hardware import lanes_of
-from circuit.text import Source, quoted
+from circuit.text import quoted
 from circuit_exec.build import Progress
 from circuit_exec.cache import Cache, write_entry
 from circuit_exec.host import arch_of, class_to_run, this_host
@@ -131,11 +128,6 @@ def device_text(found: Calibration) -> str:
     )
 
 
-def own_device_path() -> Path:
-    """Where the entry of this machine is kept."""
-    return platformdirs.user_data_path("met") / "devices.toml"
-
-
 def write_device(found: Calibration, path: Path) -> None:
     """Writes the entry, all or nothing."""
     write_entry(path, lambda file: _put(file.write, device_text(found)))
@@ -143,12 +135,3 @@ def write_device(found: Calibration, path: Path) -> None:
 
 def _put(write: Callable[[bytes], int], text: str) -> None:
     write(text.encode("utf-8"))
-
-
-def own_device(path: Path) -> Source:
-    """The entry of this machine; a machine that was not measured is refused."""
-    try:
-        return Source(path=str(path), text=path.read_text(encoding="utf-8"))
-    except OSError:
-        message = "this machine has not been measured, so it is no device yet"
-        raise RunError(Problem(message=message, fix="run `met calibrate`, or name another device")) from None

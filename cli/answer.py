@@ -1,13 +1,18 @@
 """Questions that are answered from the cache where they were asked before."""
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import typer
 
 from circuit.errors import PolicyError, Problem
 
 if TYPE_CHECKING:
     from circuit.load.inputs import Library
+    from circuit_exec.answers import Answer
     from circuit_exec.checkpoint.records import Checkpoint
 
 Option = None | bool | int | str | tuple[str, ...]
@@ -24,20 +29,33 @@ class Question:
 
 def answer(question: Question, form: str, make: "Callable[[Library], str]") -> str:
     """The answer as a text of that form, from the cache or made with the library."""
-    return _answer(question, form, lambda library: (make(library), ()))[0]
+    return _answer(question, form, lambda library: (make(library), (), True)).text
 
 
 def print_answer(question: Question, form: str, make: "Callable[[Library], tuple[str, tuple[Problem, ...]]]") -> None:
     """Prints the answer; what is refused after it is a PolicyError."""
-    text, refused = _answer(question, form, make)
-    print(text, end="")
-    if refused:
-        raise PolicyError(refused)
+    found = _answer(question, form, lambda library: (*make(library), True))
+    print(found.text, end="")
+    if found.refused:
+        raise PolicyError(found.refused)
+
+
+def print_compared(question: Question, form: str, make: "Callable[[Library], tuple[str, bool]]") -> None:
+    """Prints what a comparison found; ends with 1 where the sides are not equal, which `make` says."""
+
+    def made(library: "Library") -> tuple[str, tuple[Problem, ...], bool]:
+        text, equal = make(library)
+        return text, (), equal
+
+    found = _answer(question, form, made)
+    print(found.text, end="")
+    if not found.equal:
+        raise typer.Exit(1)
 
 
 def _answer(
-    question: Question, form: str, make: "Callable[[Library], tuple[str, tuple[Problem, ...]]]"
-) -> tuple[str, tuple[Problem, ...]]:
+    question: Question, form: str, make: "Callable[[Library], tuple[str, tuple[Problem, ...], bool]]"
+) -> "Answer":
     from circuit_exec.answers import Answer, answered
     from circuit_exec.cache import user_cache
     from circuit_exec.library import library
@@ -48,10 +66,22 @@ def _answer(
         from circuit_exec.kept_library import KeptLibrary
 
         kept = KeptLibrary(texts, cache, f"{question.options.get('hardware')} {question.options.get('class')}")
-        text, refused = make(texts)
+        text, refused, equal = make(texts)
         kept.keep()
-        return Answer(text=text, refused=refused)
+        return Answer(text=text, refused=refused, equal=equal)
 
     words = (question.command, form, *(f"{name}={value!r}" for name, value in question.options.items()))
-    found = answered(words, question.models, texts, cache, made)
-    return found.text, found.refused
+    with _uncollected():
+        return answered(words, question.models, texts, cache, made)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """What a report makes lives until it is printed: looking for cycles to collect finds none, and takes a tenth."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

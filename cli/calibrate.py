@@ -30,7 +30,8 @@ def calibrate(
     from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
     from circuit_exec.calibrate import calibrate as measure
-    from circuit_exec.calibrate import own_device_path, write_device
+    from circuit_exec.calibrate import write_device
+    from circuit_exec.own_device import own_device_path
     from cli.progress import progress_bar
 
     path = out or own_device_path()

@@ -95,8 +95,9 @@ def display(
 
     @cache
     def found(library: "Library") -> "Display":
-        from circuit.pipeline import Goal, displayed
+        from circuit.pipeline import Goal
         from circuit.report.display.build import Shown
+        from circuit.reports import displayed
         from circuit_exec.checkpoint.texts import checkpoint_texts
 
         name, device = target(hardware, hardware_class, library)

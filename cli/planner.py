@@ -187,7 +187,7 @@ def command_of(report: Report) -> Callable[..., None]:
 
 
 def _planner(question: _Asked) -> "Planner":
-    from circuit.pipeline import assessed
+    from circuit.reports import assessed
 
     return assessed(question.texts, question.library, question.goal, question.device, question.reserved, question.asked)
 
@@ -219,8 +219,8 @@ def _precision_record() -> type:
 
 
 def _precision(question: _Asked) -> "tuple[Precision, tuple[Section, ...], tuple[Problem, ...]]":
-    from circuit.pipeline import precisions
     from circuit.report.precision_text import precision_sections
+    from circuit.reports import precisions
 
     found = precisions(question.texts, question.library, question.goal, question.device)
     return found, precision_sections(found), ()
@@ -286,7 +286,7 @@ def device_of(name: str, library: "Library | None" = None) -> "Device":
     texts = library or all_texts()
     if name != "this":
         return device_named(load_devices(texts), name)
-    from circuit_exec.calibrate import own_device, own_device_path
+    from circuit_exec.own_device import own_device, own_device_path
 
     return device_named(load_devices(texts, own_device(own_device_path())), name)
 
@@ -295,6 +295,6 @@ def device_words(name: str) -> dict[str, Option]:
     """What `this` stands for, as an option of a question; nothing of another name."""
     if name != "this":
         return {}
-    from circuit_exec.calibrate import own_device, own_device_path
+    from circuit_exec.own_device import own_device, own_device_path
 
     return {"this": own_device(own_device_path()).text}

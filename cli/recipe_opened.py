@@ -60,8 +60,9 @@ def assessed_recipe(recipe: "Recipe", checkpoint: "Checkpoint") -> "Planner":
     """The planner's report of the recipe's model on its device; resources that do not fit are refused."""
     from circuit.load.hardware import load_hardware
     from circuit.load.recipe import problem_of
-    from circuit.pipeline import Goal, assessed
+    from circuit.pipeline import Goal
     from circuit.report.recipe_fit import unfit
+    from circuit.reports import assessed
     from circuit_exec.checkpoint.texts import checkpoint_texts
     from circuit_exec.library import library
     from cli.planner import device_of

@@ -20,7 +20,7 @@ from circuit.load.circuits import (
 )
 from circuit.load.dim_expr import parse_expr, parse_shape
 from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library, files_under, once
+from circuit.load.inputs import Library, files_under
 from circuit.load.shapes import Schema
 from circuit.load.source import Document, Path, line_of
 from circuit.load.toml_text import read_toml
@@ -97,12 +97,8 @@ class _CircuitFile(FileShape):
     block: dict[str, _Block] = Field(default_factory=dict)
 
 
-def load_circuit(library: Library, arch: str) -> Circuit:
-    """The circuit `arch` of the library, or a LoadError with every problem of its files."""
-    return once(library, ("circuit", arch), lambda: _loaded(library, arch))
-
-
-def _loaded(library: Library, arch: str) -> Circuit:
+def read_circuit(library: Library, arch: str) -> Circuit:
+    """The circuit `arch` of the library, read, or a LoadError with every problem of its files."""
     document = _circuit_document(library, arch)
     shape = validated(document, _CircuitFile)
     blocks_files = {source.path.rpartition("/")[2]: source for source in files_under(library, "blocks", ".toml")}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from circuit.load.dim_expr import Expr
+from circuit.load.inputs import Library, once
 
 ParamValue = bool | int | float | str
 """A parameter as written; `"{name}"` stands for a dim, a parameter of the config map, or a `let` of the layer kind."""
@@ -104,6 +105,17 @@ class Circuit:
     kinds: tuple[LayerKind, ...]
     epilogue: tuple[str, ...]
     blocks: tuple[Block, ...]
+
+
+def load_circuit(library: Library, arch: str) -> Circuit:
+    """The circuit `arch` of the library, or a LoadError with every problem of its files."""
+
+    def read() -> Circuit:
+        from circuit.load.circuit_file import read_circuit  # kept records need no reader
+
+        return read_circuit(library, arch)
+
+    return once(library, ("circuit", arch), read)
 
 
 def block_named(circuit: Circuit, name: str) -> Block:

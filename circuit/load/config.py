@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from circuit.errors import LoadError, Problem
-from circuit.load.circuit_file import load_circuit
-from circuit.load.circuits import fact_uses
+from circuit.load.circuits import fact_uses, load_circuit
 from circuit.load.classify import Reading, Value, classify, value_text
-from circuit.load.config_map_file import load_config_map, model_types
+from circuit.load.config_map import load_config_map, mapped_types
 from circuit.load.facts import Facts, FactValue, Naming
-from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library, once
+from circuit.load.inputs import CheckpointTexts, GgufTexts, HfTexts, Library
 from circuit.load.json_text import read_json
 from circuit.load.ledger import Entry, Ledger
 from circuit.load.precision import Quantization
@@ -55,12 +54,11 @@ def map_config(checkpoint: CheckpointTexts, library: Library) -> tuple[Facts, Le
 
 def _read_hf(checkpoint: HfTexts, library: Library) -> tuple[Document, Reading]:
     document = read_json(checkpoint.config)
-    found = model_types(library, "config.json")
+    known = mapped_types(library, "config.json")
     name = document.data.get("model_type")
-    if not isinstance(name, str) or name not in found:
-        raise LoadError(_no_model_type(document, name, tuple(found)))
-    found_map = once(library, ("config map", "config.json", name), lambda: load_config_map(found[name], name))
-    reading = Reading(config_map=found_map)
+    if not isinstance(name, str) or name not in known:
+        raise LoadError(_no_model_type(document, name, known))
+    reading = Reading(config_map=load_config_map(library, "config.json", name))
     classify(reading, document, reading.config_map.keys)
     if checkpoint.generation_config is not None:
         classify(reading, read_json(checkpoint.generation_config), reading.config_map.generation)
@@ -98,18 +96,17 @@ def _read_gguf(checkpoint: GgufTexts, library: Library) -> tuple[Document, Readi
         data[entry.key] = list(entry.value) if isinstance(entry.value, tuple) else entry.value
     check(problems)
     document = Document(source=Source(path=checkpoint.path, text=""), data=data, lines={})
-    found = model_types(library, "gguf")
+    known = mapped_types(library, "gguf")
     name = data.get("general.architecture")
-    if not isinstance(name, str) or name not in found:
+    if not isinstance(name, str) or name not in known:
         what = (
             "has no `general.architecture`"
             if name is None
             else f"has the architecture {value_text(name)}, which has no circuit"
         )
-        fix = f"use a file with one of: {listed(found)}"
+        fix = f"use a file with one of: {listed(known)}"
         raise LoadError(Problem(message=f"the file {what}", fix=fix, file=checkpoint.path))
-    found_map = once(library, ("config map", "gguf", name), lambda: load_config_map(found[name], name))
-    reading = Reading(config_map=found_map)
+    reading = Reading(config_map=load_config_map(library, "gguf", name))
     classify(reading, document, reading.config_map.keys)
     return document, reading
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from circuit.load.inputs import Library, once
+
 Scalar = bool | int | float | str
 Given = Scalar | tuple[Scalar, ...]
 """A value that a key may have: a scalar or a flat list of them."""
@@ -105,6 +107,32 @@ class ConfigMap:
     names: tuple[tuple[str, str], ...]
     unpermute: tuple[tuple[str, str], ...]
     ignored_tensors: tuple[tuple[str, str], ...]
+
+
+Reads = Literal["config.json", "gguf"]
+"""What kind of config a map is for."""
+
+
+def mapped_types(library: Library, reads: Reads) -> tuple[str, ...]:
+    """Each model type that the library maps, sorted."""
+
+    def read() -> tuple[str, ...]:
+        from circuit.load.config_map_file import model_types  # kept records need no reader
+
+        return tuple(model_types(library, reads))
+
+    return once(library, ("mapped types", reads), read)
+
+
+def load_config_map(library: Library, reads: Reads, model_type: str) -> ConfigMap:
+    """The map of a model type that is mapped, with its variant."""
+
+    def read() -> ConfigMap:
+        from circuit.load.config_map_file import model_types, read_config_map  # kept records need no reader
+
+        return read_config_map(model_types(library, reads)[model_type], model_type)
+
+    return once(library, ("config map", reads, model_type), read)
 
 
 def key_spec(keys: Mapping[str, KeySpec], name: str) -> KeySpec | None:

@@ -9,7 +9,17 @@ from typing import Literal
 from pydantic import Field
 
 from circuit.errors import LoadError, Problem
-from circuit.load.config_map import QUANTIZATION, Condition, ConfigMap, FactSpec, FactType, Given, KeySpec, LayerRule
+from circuit.load.config_map import (
+    QUANTIZATION,
+    Condition,
+    ConfigMap,
+    FactSpec,
+    FactType,
+    Given,
+    KeySpec,
+    LayerRule,
+    Reads,
+)
 from circuit.load.edge import FileShape, validated
 from circuit.load.inputs import Library, files_under, once
 from circuit.load.shapes import Schema
@@ -80,7 +90,7 @@ class _Variant(FileShape):
 class _File(FileShape):
     schema_: Schema
     arch: str
-    reads: Literal["config.json", "gguf"]
+    reads: Reads
     model_types: list[str]
     origin: str
     dims: dict[str, _Fact]
@@ -95,12 +105,12 @@ class _File(FileShape):
     variant: dict[str, _Variant] = Field(default_factory=dict)
 
 
-def model_types(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Document]:
+def model_types(library: Library, reads: Reads) -> dict[str, Document]:
     """Each model type that the library maps, with the file that maps it, sorted by name."""
     return once(library, ("model types", reads), lambda: _loaded(library, reads))
 
 
-def _loaded(library: Library, reads: Literal["config.json", "gguf"]) -> dict[str, Document]:
+def _loaded(library: Library, reads: Reads) -> dict[str, Document]:
     found: dict[str, Document] = {}
     for source in _files(library, reads):
         document = read_toml(source)
@@ -123,7 +133,7 @@ def architecture_keys(library: Library) -> dict[str, str]:
     return found
 
 
-def load_config_map(document: Document, model_type: str) -> ConfigMap:
+def read_config_map(document: Document, model_type: str) -> ConfigMap:
     """The map of `model_type`, with its variant; a LoadError with all that is wrong in the file."""
     shape = validated(document, _File)
     variant = shape.variant.get(model_type, _Variant())
@@ -169,7 +179,7 @@ def load_config_map(document: Document, model_type: str) -> ConfigMap:
     return config_map
 
 
-def _files(library: Library, reads: Literal["config.json", "gguf"]) -> tuple[Source, ...]:
+def _files(library: Library, reads: Reads) -> tuple[Source, ...]:
     return files_under(library, "circuits", ".config.toml" if reads == "config.json" else ".gguf.toml")
 
 

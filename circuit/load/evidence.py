@@ -5,18 +5,12 @@ Like proofs, evidence never inherits: it is of one class on one machine.
 
 from dataclasses import dataclass
 
-from pydantic import Field
-
-from circuit.errors import LoadError, Problem
-from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass
-from circuit.load.inputs import Library, files_under, once
-from circuit.load.shapes import Schema
-from circuit.load.source import line_of
-from circuit.load.toml_text import read_toml
-from circuit.text import problem_at, quoted
+from circuit.load.inputs import Library, once
+from circuit.text import quoted
 
 FILE = "EVIDENCE.toml"
+
 
 Span = tuple[float, float]
 
@@ -66,86 +60,18 @@ def evidence_path(class_name: str) -> str:
 
 def load_evidence(library: Library, hardware: HardwareClass) -> tuple[Evidence, ...]:
     """The records of the class itself, in file order; two of one rule, machine and model are a LoadError."""
-    return once(library, ("evidence", hardware.name), lambda: _loaded(library, hardware))
 
+    def read() -> tuple[Evidence, ...]:
+        from circuit.load.evidence_file import read_evidence  # kept records need no reader
 
-def _loaded(library: Library, hardware: HardwareClass) -> tuple[Evidence, ...]:
-    found: list[Evidence] = []
-    problems: list[Problem] = []
-    for source in files_under(library, f"{hardware.name}/common", FILE):
-        document = read_toml(source)
-        for place, shape in enumerate(validated(document, _EvidenceFile).evidence):
-            record = _evidence(shape, source.path, line_of(document, ("evidence", place)))
-            if any(key_of(record) == key_of(other) for other in found):
-                message = f"evidence of `{record.rule}` on {record.machine} with {record.model} is written twice"
-                problems.append(problem_at(source, record.line, message, "remove one"))
-            found.append(record)
-    if problems:
-        raise LoadError(problems)
-    return tuple(found)
+        return read_evidence(library, hardware)
+
+    return once(library, ("evidence", hardware.name), read)
 
 
 def key_of(record: Evidence) -> tuple[str, str, str]:
     """What there is one record of."""
     return record.rule, record.machine, record.model
-
-
-class _Rung(FileShape):
-    rows: int
-    off_ms: float
-    ratio: float
-    control: list[float] = Field(min_length=2, max_length=2)
-    energy: float | None = None
-    energy_control: list[float] | None = Field(default=None, min_length=2, max_length=2)
-
-
-class _Evidence(FileShape):
-    rule: str
-    hash: str
-    machine: str
-    threads: int
-    model: str
-    under: list[str]
-    date: str
-    on: str
-    off: str
-    energy: str
-    rung: list[_Rung] = Field(min_length=1)
-
-
-class _EvidenceFile(FileShape):
-    schema_: Schema
-    evidence: list[_Evidence] = Field(default_factory=list)
-
-
-def _evidence(shape: _Evidence, file: str, line: int | None) -> Evidence:
-    return Evidence(
-        rule=shape.rule,
-        hash=shape.hash,
-        machine=shape.machine,
-        threads=shape.threads,
-        model=shape.model,
-        under=tuple(shape.under),
-        date=shape.date,
-        on=shape.on,
-        off=shape.off,
-        energy=shape.energy,
-        rungs=tuple(
-            Rung(
-                rows=rung.rows,
-                off_ms=rung.off_ms,
-                ratio=rung.ratio,
-                control=(rung.control[0], rung.control[1]),
-                energy=rung.energy,
-                energy_control=None
-                if rung.energy_control is None
-                else (rung.energy_control[0], rung.energy_control[1]),
-            )
-            for rung in shape.rung
-        ),
-        file=file,
-        line=line,
-    )
 
 
 HEAD = """\

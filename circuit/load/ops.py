@@ -4,6 +4,10 @@ What an op means is its definition in `sigma/`; a test compares the two.
 """
 
 from dataclasses import dataclass
+from typing import Literal
+
+Mode = Literal["decode", "prefill"]
+"""What a step does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

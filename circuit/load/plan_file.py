@@ -1,35 +1,15 @@
 """The JSON that `met circuit show --json` prints -> the launches of its plans."""
 
-from dataclasses import dataclass
-
 from pydantic import Field
 
 from circuit.errors import LoadError
 from circuit.load.edge import FileShape, validated
 from circuit.load.json_text import read_json
-from circuit.load.shapes import Mode, RowRange
+from circuit.load.named_plan import NamedLaunch, NamedPlan
+from circuit.load.ops import Mode
+from circuit.load.shapes import RowRange
 from circuit.load.source import Document, line_of
 from circuit.text import Source, problem_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedLaunch:
-    """One launch: its kernel's name, the nodes it computes, and the section of the step that it is in."""
-
-    kernel: str
-    members: tuple[str, ...]
-    section: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPlan:
-    """A plan as far as names go."""
-
-    arch: str
-    hardware_class: str
-    mode: str
-    rows: tuple[int, int]
-    launches: tuple[NamedLaunch, ...]
 
 
 def load_plans(source: Source) -> tuple[NamedPlan, ...]:

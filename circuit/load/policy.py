@@ -3,14 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from circuit.errors import LoadError, PlanError, Problem
+from circuit.errors import PlanError, Problem
 from circuit.formats import STATE_FORMATS
-from circuit.load.edge import FileShape, validated
-from circuit.load.inputs import Library, files_under, once
-from circuit.load.shapes import Schema
-from circuit.load.source import Document, line_of
-from circuit.load.toml_text import read_toml
-from circuit.text import listed, problem_at
+from circuit.load.inputs import Library, once
+from circuit.text import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +31,7 @@ _STORED = {
     "bf16": "each value rounded once to bf16, 8 bits of precision",
     "int8": "8-bit codes with one scale for each position, head and side",
 }
+
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -90,22 +87,13 @@ def policy_value(policy: Policy, key: str) -> str | None:
 
 def load_policy(library: Library) -> Policy:
     """`recipes/default.toml`, which states every key."""
-    return once(library, "policy", lambda: _loaded(library))
 
+    def read() -> Policy:
+        from circuit.load.policy_file import read_policy  # kept records need no reader
 
-def _loaded(library: Library) -> Policy:
-    sources = files_under(library, "recipes", "default.toml")
-    assert len(sources) == 1, "the library has one recipes/default.toml"
-    document = read_toml(sources[0])
-    stated = validated(document, _DefaultFile).policy
-    problems = [p for name, value in stated.items() for p in _wrong_in_file(document, name, value)]
-    for key in KEYS:
-        if key.name not in stated:
-            line = line_of(document, ("policy",))
-            problems.append(problem_at(sources[0], line, f"missing policy key `{key.name}`", f"add `{key.name} = ...`"))
-    if problems:
-        raise LoadError(problems)
-    return Policy(entries=tuple((key.name, stated[key.name]) for key in KEYS))
+        return read_policy(library)
+
+    return once(library, "policy", read)
 
 
 def with_choices(policy: Policy, choices: Iterable[str]) -> Policy:
@@ -126,16 +114,6 @@ def with_choices(policy: Policy, choices: Iterable[str]) -> Policy:
     if problems:
         raise PlanError(problems)
     return Policy(entries=tuple((key.name, changed[key.name]) for key in KEYS))
-
-
-class _DefaultFile(FileShape):
-    schema_: Schema
-    policy: dict[str, str]
-
-
-def _wrong_in_file(document: Document, name: str, value: str) -> list[Problem]:
-    line = line_of(document, ("policy", name))
-    return [problem_at(document.source, line, message, fix) for message, fix in wrong_choice(name, value)]
 
 
 def wrong_choice(name: str, value: str) -> list[tuple[str, str]]:

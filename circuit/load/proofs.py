@@ -5,19 +5,14 @@ Evidence never inherits: a class has a record of its own for every relation that
 
 from dataclasses import dataclass
 
-from pydantic import Field
-
-from circuit.errors import LoadError, Problem
-from circuit.load.edge import FileShape, validated
 from circuit.load.hardware import HardwareClass
 from circuit.load.inputs import Library, files_under, once
 from circuit.load.rules import Accepted, RuleValue
-from circuit.load.shapes import Mode, RowRange, Schema
-from circuit.load.source import line_of
-from circuit.load.toml_text import read_toml
-from circuit.text import problem_at, quoted
+from circuit.text import quoted
 
 FILE = "PROOFS.toml"
+
+
 EQUAL = "equal"
 
 
@@ -65,67 +60,13 @@ def proving_class(library: Library, hardware: HardwareClass) -> str:
 
 def load_proofs(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
     """The records of the class itself, in file order."""
-    return once(library, ("proofs", hardware.proven_by), lambda: _loaded(library, hardware))
 
+    def read() -> tuple[Proof, ...]:
+        from circuit.load.proofs_file import read_proofs  # kept records need no reader
 
-def _loaded(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
-    found: list[Proof] = []
-    problems: list[Problem] = []
-    for source in files_under(library, f"{hardware.proven_by}/common", FILE):
-        document = read_toml(source)
-        for place, shape in enumerate(validated(document, _ProofsFile).proof):
-            line = line_of(document, ("proof", place))
-            if any(proof.id == shape.id for proof in found):
-                message = f"proof `{shape.id}` is written twice"
-                problems.append(problem_at(source, line, message, "remove one"))
-            found.append(_proof(shape, source.path, line))
-    if problems:
-        raise LoadError(problems)
-    return tuple(found)
+        return read_proofs(library, hardware)
 
-
-class _Compared(FileShape):
-    shape: str
-    fused: str
-    chain: str
-
-
-class _Proof(FileShape):
-    id: str
-    verdict: str
-    date: str
-    rule: str
-    modes: list[Mode]
-    rows: RowRange
-    accepts: list[dict[str, str | list[RuleValue]]]
-    case: list[_Compared] = Field(min_length=1)
-    seeds: list[int]
-    compiled: list[str]
-
-
-class _ProofsFile(FileShape):
-    schema_: Schema
-    proof: list[_Proof] = Field(default_factory=list)
-
-
-def _proof(shape: _Proof, file: str, line: int | None) -> Proof:
-    return Proof(
-        id=shape.id,
-        verdict=shape.verdict,
-        date=shape.date,
-        rule=shape.rule,
-        modes=tuple(shape.modes),
-        rows=(shape.rows[0], shape.rows[1]),
-        accepts=tuple(
-            tuple((name, tuple(values) if isinstance(values, list) else "any") for name, values in sorted(each.items()))
-            for each in shape.accepts
-        ),
-        cases=tuple(Compared(shape=case.shape, fused=case.fused, chain=case.chain) for case in shape.case),
-        seeds=tuple(shape.seeds),
-        compiled=tuple(shape.compiled),
-        file=file,
-        line=line,
-    )
+    return once(library, ("proofs", hardware.proven_by), read)
 
 
 HEAD = """\

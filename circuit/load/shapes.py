@@ -7,8 +7,5 @@ from pydantic import Field
 Schema = Annotated[Literal[1], Field(alias="schema")]
 """The version of a file's shape; `schema` itself is a name of pydantic's."""
 
-Mode = Literal["decode", "prefill"]
-"""What a step does."""
-
 RowRange = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=2, max_length=2)]
 """[lo, hi], inclusive."""

@@ -2,27 +2,16 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from circuit.errors import LoadError, Problem
 from circuit.load.hardware import HardwareClass
 from circuit.load.inputs import Library, once
-from circuit.load.proofs import EQUAL, Compared, Proof, proofs_path
+from circuit.load.proofs import EQUAL, Proof, proofs_path
 from circuit.load.rules import Accepted, Element, Rule
-from circuit.lower.cases import Case, cases_of
-from circuit.lower.sides import chain, fused
 from circuit.sigma.storage import PANEL_FORMATS
 
 Envelope = tuple[tuple[tuple[str, Accepted], ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hashes:
-    """What a proof is of: the rule, and both definitions at each of its cases."""
-
-    rule: str
-    cases: tuple[Compared, ...]
 
 
 def relations(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -56,17 +45,6 @@ def current(used: tuple[Rule, ...], proofs: tuple[Proof, ...], hardware: Hardwar
         problems += once(library, ("changed", rule, proof, hardware.name), partial(_changed, rule, proof, hardware))
     if problems:
         raise LoadError(problems)
-
-
-def hashes(rule: Rule) -> Hashes:
-    """What a proof of the rule is of today."""
-    return Hashes(rule=rule_hash(rule), cases=tuple(compared_case(case) for case in cases_of(rule)))
-
-
-def compared_case(case: Case) -> Compared:
-    """The digests of both definitions at a case."""
-    shape = f"{case.shape} rows={case.rows}"
-    return Compared(shape=shape, fused=fused(case).digest(), chain=chain(case).digest())
 
 
 def rule_hash(rule: Rule) -> str:
@@ -122,8 +100,10 @@ def _wrong(rule: Rule, proof: Proof | None, hardware: HardwareClass) -> Iterator
 
 
 def _changed(rule: Rule, proof: Proof, hardware: HardwareClass) -> tuple[Problem, ...]:
+    from circuit.lower.hashes import first_case  # what is kept of the library has been compared
+
     again = _again(rule, hardware)
-    now, then = compared_case(cases_of(rule)[0]), proof.cases[0]
+    now, then = first_case(rule), proof.cases[0]
     if now.shape != then.shape:
         message = f"it is of the case `{then.shape}`, and the first case is `{now.shape}` today"
         return (_refusal(proof, message, again),)

@@ -13,7 +13,7 @@ from circuit.text import listed
 from circuit.tir.ir import Tir
 
 Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
-"""How a kernel is made: `lower.kernels.realize`; tests give others."""
+"""How a kernel is made: `lower.scheduled.realize`, or `lower.kernels.defined`; tests give others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

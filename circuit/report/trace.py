@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from circuit.load.plan_file import NamedLaunch, NamedPlan
+from circuit.load.named_plan import NamedLaunch, NamedPlan
 
 MAIN = "main"
 

@@ -16,7 +16,7 @@ from circuit.load.rules import Rule
 from circuit.lower.cases import Case, Sizes, cases_of
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group, Kernel
-from circuit.lower.kernels import realize
+from circuit.lower.scheduled import realize
 from circuit.lower.sides import PAGES, read_edges, step_values, stored_edges, tensor_rows, wiring
 from circuit.lower.weights import weights_of
 from circuit.plan.kernels import panel_of, point_of

@@ -10,8 +10,9 @@ from multiprocessing import get_context
 from circuit.load.proofs import EQUAL, Proof, load_proofs, proofs_path, proofs_text
 from circuit.load.rules import Rule
 from circuit.lower.cases import cases_of
+from circuit.lower.hashes import hashes
 from circuit.lower.proofs import Differs, Equal, compared
-from circuit.lower.proven import envelope, hashes, relations
+from circuit.lower.proven import envelope, relations
 from circuit_exec.cache import Cache
 from circuit_exec.host import class_to_run, this_host
 from circuit_exec.prove.compiled import SEED, compiled_apart

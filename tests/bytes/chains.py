@@ -15,7 +15,7 @@ from circuit.emit.runtime import MAIN
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import load_policy
 from circuit.lower.fuse import fuse
-from circuit.lower.kernels import realize
+from circuit.lower.scheduled import realize
 from circuit.plan.build import Request, plan
 from circuit.plan.ir import Plan
 from circuit.tir.ir import Edge, Key, Node, Tir, Value, Weight

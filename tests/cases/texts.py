@@ -7,7 +7,7 @@ from pathlib import Path
 from circuit.errors import LoadError
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
-from circuit.load.circuit_file import load_circuit
+from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
 from circuit.load.facts import Facts
 from circuit.load.inputs import HfTexts, Library, TensorInfo

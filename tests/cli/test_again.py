@@ -1,12 +1,14 @@
 """A report that is asked for again: the same bytes, without planning; and not the same where anything has changed."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from cli.main import status
-from tests.cli.harness import met, settings
+from tests.cli.harness import ROOT, met, settings
 from tests.models import tiny_config, write_config
+from tests.trace.files import chrome_trace
 
 REPORTS = (
     "circuit display A --hardware h200",
@@ -59,6 +61,49 @@ def test_a_report_that_is_asked_for_again_is_the_same_and_plans_nothing(
     forbid(monkeypatch)
     assert status(command.split()) == 0
     assert capsys.readouterr().out == first != ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "circuit diff --plans A B",
+        "circuit diff --plans A --hardware h200,b200 --json",
+        "circuit diff --plans A --library own,other",
+        "circuit trace A trace.json --class hopper",
+    ],
+)
+def test_a_comparison_that_is_asked_for_again_is_the_same_and_ends_the_same(
+    command: str, models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chrome_trace(models / "trace.json", ["embed", "other"])
+    for folder in ("kernels", "recipes"):
+        shutil.copytree(ROOT / folder, models / "other" / folder)
+    text = models / "other" / "kernels" / "cpu" / "common" / "FUSIONS.toml"
+    text.write_text(text.read_text("utf-8").replace("priority = ", "priority = 1"), "utf-8")
+    code = status(command.split())
+    first = capsys.readouterr().out
+    forbid(monkeypatch)
+    assert status(command.split()) == code == 1
+    assert capsys.readouterr().out == first != ""
+
+
+def test_another_trace_and_another_library_have_their_own_answers(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+    for names in (["embed"], ["embed", "other"]):
+        chrome_trace(models / "trace.json", names)
+        status("circuit trace A trace.json --class hopper".split())
+        seen.append(capsys.readouterr().out)
+    for folder in ("kernels", "recipes"):
+        shutil.copytree(ROOT / folder, models / "other" / folder)
+    assert status("circuit diff --plans A --library own,other".split()) == 0
+    seen.append(capsys.readouterr().out)
+    text = models / "other" / "recipes" / "default.toml"
+    text.write_text(text.read_text("utf-8").replace('kv = "f32"', 'kv = "bf16"'), "utf-8")
+    assert status("circuit diff --plans A --library own,other".split()) == 1
+    seen.append(capsys.readouterr().out)
+    assert len(set(seen)) == 4
 
 
 def test_a_page_and_a_picture_are_the_same_again(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:

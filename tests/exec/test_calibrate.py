@@ -9,8 +9,9 @@ from circuit.load.devices import device_named, load_devices, rate
 from circuit.load.hardware import lanes_of
 from circuit_exec import probe
 from circuit_exec.cache import Cache
-from circuit_exec.calibrate import Calibration, Reading, device_text, own_device, write_device
+from circuit_exec.calibrate import Calibration, Reading, device_text, write_device
 from circuit_exec.host import arch_of, class_to_run, this_host
+from circuit_exec.own_device import own_device
 from tests.lower.library import own_library
 
 LIBRARY = own_library()

@@ -13,8 +13,8 @@ from circuit.load.families import Point
 from circuit.load.hardware import load_hardware
 from circuit.load.proofs import load_proofs
 from circuit.lower.ir import Group, Kernel
-from circuit.lower.kernels import realize
 from circuit.lower.realize import Wiring
+from circuit.lower.scheduled import realize
 from circuit.tir.ir import Tir
 from circuit.uop.node import DType, Op, UOp
 from circuit.uop.schedule import rebuild

@@ -8,7 +8,7 @@ from circuit.errors import LoadError, PlanError
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
 from circuit.front.text import bir_text, parse_bir
-from circuit.load.circuit_file import load_circuit
+from circuit.load.circuits import load_circuit
 from circuit.load.facts import Naming
 from circuit.text import Source
 from tests.cases.texts import MODEL_TYPES, bir_of, case, facts, library

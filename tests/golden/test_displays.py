@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from circuit.load.devices import device_named, load_devices
-from circuit.pipeline import Goal, displayed
+from circuit.pipeline import Goal
 from circuit.report.display.build import Shown
 from circuit.report.display.lines import ASCII, UNICODE
 from circuit.report.display.text import display_text
+from circuit.reports import displayed
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
 

@@ -8,7 +8,7 @@ import pytest
 
 from circuit.comparisons import kernel_base, named_plans, plans_compared, venned
 from circuit.load.devices import Device, device_named, load_devices
-from circuit.pipeline import Goal, assessed, audited, precisions
+from circuit.pipeline import Goal, audited
 from circuit.report.audit_text import audit_sections
 from circuit.report.lkb_text import lkb_sections
 from circuit.report.plan_diff_text import plan_diff_sections
@@ -18,6 +18,7 @@ from circuit.report.sections import Section, sections_markdown, sections_text
 from circuit.report.trace import Trace, compare_trace
 from circuit.report.trace_text import trace_sections
 from circuit.report.venn_text import venn_sections
+from circuit.reports import assessed, precisions
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
 

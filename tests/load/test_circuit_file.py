@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from circuit.errors import LoadError, MetError
-from circuit.load.circuit_file import circuit_names, load_circuit
+from circuit.load.circuit_file import circuit_names
+from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
 from circuit.load.inputs import Library
 from tests.cases.texts import case, library, texts

@@ -6,7 +6,7 @@ import pytest
 
 from circuit.errors import LoadError
 from circuit.front.blocks import blocks
-from circuit.load.circuit_file import load_circuit
+from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
 from circuit.load.facts import Facts, Naming
 from circuit.load.inputs import GgufKey, GgufTexts, GgufValue, TensorInfo

@@ -10,7 +10,8 @@ from circuit.load.hardware import load_hardware
 from circuit.load.inputs import Library
 from circuit.load.proofs import Proof, load_proofs, proofs_text
 from circuit.load.rules import Rule
-from circuit.lower.proven import current, hashes, proven, relations
+from circuit.lower.hashes import hashes
+from circuit.lower.proven import current, proven, relations
 from circuit.pipeline import Goal, lowered
 from circuit.text import Source
 from circuit.uop.build import f32

@@ -3,17 +3,15 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from circuit.errors import LoadError
 from circuit.front.blocks import blocks
-from circuit.load.circuit_file import load_circuit
+from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
-from circuit.load.config_map import ConfigMap, KeySpec, key_spec
-from circuit.load.config_map_file import load_config_map, model_types
+from circuit.load.config_map import ConfigMap, KeySpec, key_spec, load_config_map
 from circuit.load.inputs import CheckpointTexts, GgufKey, GgufTexts, HfTexts, TensorInfo
 from circuit.load.ledger import Ledger
-from circuit.load.source import Document, Plain, path_text
+from circuit.load.source import Plain, path_text
 from circuit.plan.digest import digest_of, instance_parts, run_part
 from circuit.text import Source
 from circuit.tir.instantiate import instantiate
@@ -37,7 +35,7 @@ class Read:
 def read(case: Case) -> Read:
     """What the compiler makes of it; LoadError where it is refused."""
     facts, ledger = map_config(texts(case), library())
-    tir = instantiate(blocks(circuit_once(library(), facts.arch), facts))
+    tir = instantiate(blocks(load_circuit(library(), facts.arch), facts))
     parts = instance_parts(tir) | {"run": run_part(facts.run)}
     return Read(tir=tir, run=facts.run, ledger=ledger, digest=digest_of(parts))
 
@@ -68,20 +66,7 @@ def texts(case: Case) -> CheckpointTexts:
 
 def map_of(file: str, model_type: str) -> ConfigMap:
     """The config map that reads a file of a model type."""
-    documents = types_once(library(), "gguf" if file == "gguf" else "config.json")
-    return map_once(documents[model_type], model_type)
-
-
-types_once, circuit_once = cache(model_types), cache(load_circuit)
-_MAPS: dict[tuple[str, str], ConfigMap] = {}
-
-
-def map_once(document: Document, model_type: str) -> ConfigMap:
-    """The config map of a file, made once."""
-    key = (document.source.path, model_type)
-    if key not in _MAPS:
-        _MAPS[key] = load_config_map(document, model_type)
-    return _MAPS[key]
+    return load_config_map(library(), "gguf" if file == "gguf" else "config.json", model_type)
 
 
 def specs(file: str, model_type: str) -> dict[str, KeySpec]:

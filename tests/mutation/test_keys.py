@@ -2,12 +2,10 @@
 that it says is ignored changes nothing. All keys of every config map, in config.json and GGUF metadata.
 """
 
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
-from circuit.load import config
 from circuit.load.source import Plain
 from circuit.pipeline import Goal, PlanSet, stages
 from circuit.plan.digest import digest_of, instance_parts, run_part
@@ -15,16 +13,13 @@ from tests.cases.texts import MODEL_TYPES
 from tests.lower.library import own_library
 from tests.mutation.cases import GGUF_TYPES, Case, cases, changed
 from tests.mutation.reading import (
-    circuit_once,
     digest,
     keys_in,
     kind_of,
     map_of,
-    map_once,
     read,
     specs,
     texts,
-    types_once,
 )
 from tests.mutation.values import other_values
 
@@ -56,16 +51,6 @@ UNCHANGED: dict[tuple[str, str, str], str] = {
     ),
 } | {(case.name, "hidden_act", "swish"): "swish is another name of silu" for case in CASES if "gguf" not in case.files}
 """Legal values (case, key, value) that mean the same as the case's own, and why."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _files_are_read_once() -> Iterator[None]:
-    """Config maps and circuits are the same for every mutation."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "load_config_map", map_once)
-        patch.setattr(config, "model_types", types_once)
-        patch.setattr(config, "load_circuit", circuit_once)
-        yield
 
 
 def mine(file: str, model_type: str) -> list[Case]:

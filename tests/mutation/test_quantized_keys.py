@@ -10,7 +10,7 @@ import pytest
 
 from circuit.errors import LoadError
 from circuit.front.blocks import blocks
-from circuit.load import config
+from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
 from circuit.load.inputs import HfTexts
 from circuit.load.ledger import Ledger
@@ -32,7 +32,6 @@ from tests.mutation.quantized import (
     other_values,
     quantized,
 )
-from tests.mutation.reading import circuit_once, map_once, types_once
 
 CASES = quantized()
 IGNORED_VALUES: tuple[Plain, ...] = (3, "x", [1, 2], {"a": 1})
@@ -56,15 +55,6 @@ UNCHANGED: dict[tuple[str, str], str] = {("version", '"GEMM"'): "another spellin
 """Legal values that mean the same as the case's own, and why."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _files_are_read_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "load_config_map", map_once)
-        patch.setattr(config, "model_types", types_once)
-        patch.setattr(config, "load_circuit", circuit_once)
-        yield
-
-
 def read(declared: Quantized) -> tuple[str, Ledger]:
     """The digest of the instance as it is declared, and the ledger; LoadError where it is refused."""
     whole = SIZES if CONFIG not in declared.files else SIZES | {"quantization_config": declared.files[CONFIG]}
@@ -76,7 +66,7 @@ def read(declared: Quantized) -> tuple[str, Ledger]:
         ),
         library(),
     )
-    tir = as_declared(instantiate(blocks(circuit_once(library(), facts.arch), facts)), facts.quantization)
+    tir = as_declared(instantiate(blocks(load_circuit(library(), facts.arch), facts)), facts.quantization)
     return digest_of(instance_parts(tir)), ledger
 
 

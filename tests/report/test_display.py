@@ -11,7 +11,7 @@ from circuit.errors import PlanError
 from circuit.load.devices import device_named, load_devices
 from circuit.load.source import Plain
 from circuit.lower.graph import graph_of
-from circuit.pipeline import Compiled, Goal, compiled, displayed_on
+from circuit.pipeline import Compiled, Goal, compiled
 from circuit.plan.wires import wires_of
 from circuit.report.as_json import record_json, record_schema
 from circuit.report.display.build import Shown, part_named
@@ -23,6 +23,7 @@ from circuit.report.display.rows import rows_of
 from circuit.report.display.text import display_markdown, display_text, layer_glyphs, parts_like
 from circuit.report.memory import memory, needed
 from circuit.report.roofline import Work, roofline
+from circuit.reports import displayed_on
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
 from tests.report.test_planner import conforms

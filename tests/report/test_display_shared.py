@@ -6,10 +6,11 @@ import pytest
 
 from circuit.errors import MetError
 from circuit.load.devices import device_named
-from circuit.pipeline import Goal, compiled, displayed_on
+from circuit.pipeline import Goal, compiled
 from circuit.report.display.build import Shown
 from circuit.report.display.rows import rows_of
 from circuit.report.display.text import display_text
+from circuit.reports import displayed_on
 from circuit_exec.display_page import page, picture
 from tests.report.test_shared_plans import DEVICES, LIBRARY, SHARED, refusal, shared
 

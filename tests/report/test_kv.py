@@ -10,9 +10,10 @@ from circuit.errors import LoadError, PlanError
 from circuit.load.devices import device_named, load_devices
 from circuit.load.inputs import HfTexts
 from circuit.load.source import Plain
-from circuit.pipeline import Goal, assessed
+from circuit.pipeline import Goal
 from circuit.report.fit import AskedFit
 from circuit.report.planner import Planner
+from circuit.reports import assessed
 from circuit.text import Source
 from tests.cases.texts import Config, case, texts, without
 from tests.lower.library import own_library

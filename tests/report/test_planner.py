@@ -10,7 +10,7 @@ from circuit.load.devices import Figure, device_named, load_devices
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import with_choices
 from circuit.lower.fuse import fuse
-from circuit.pipeline import Goal, assessed
+from circuit.pipeline import Goal
 from circuit.plan.build import plan
 from circuit.plan.ir import Plan
 from circuit.report.as_json import record_json, record_schema
@@ -20,6 +20,7 @@ from circuit.report.planner import Planner
 from circuit.report.roofline import Work, roofline
 from circuit.report.sections import Section, Table, sections_markdown, sections_text
 from circuit.report.units import ran
+from circuit.reports import assessed
 from circuit.tir.activations import with_activations
 from tests.cases.texts import case, texts
 from tests.lower.dense import Sizes, dense

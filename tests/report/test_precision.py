@@ -8,11 +8,12 @@ from circuit.errors import PolicyError
 from circuit.load.devices import device_named, load_devices
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import load_policy, with_choices
-from circuit.pipeline import Goal, PlanSet, compiled, lowered, precisions
+from circuit.pipeline import Goal, PlanSet, compiled, lowered
 from circuit.plan.ir import Plan
 from circuit.report.precision import Precision, PrecisionSite, differences, sites
 from circuit.report.precision_text import precision_sections
 from circuit.report.sections import sections_text
+from circuit.reports import precisions
 from circuit.sigma import OPS
 from circuit.tir.activations import with_activations
 from circuit.tir.ir import Tir

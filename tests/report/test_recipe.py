@@ -12,13 +12,14 @@ from circuit.load.hardware import load_hardware
 from circuit.load.owners import load_owners, policy_keys
 from circuit.load.policy import Policy, load_policy
 from circuit.load.recipe import load_recipe
-from circuit.pipeline import Goal, assessed, compiled
+from circuit.pipeline import Goal, compiled
 from circuit.plan.ir import Plan
 from circuit.plan.kernels import panel_of
 from circuit.report.memory import memory, needed
 from circuit.report.recipe_choice import WORTH, Choice, Price, Wish, choose
 from circuit.report.recipe_fit import unfit
 from circuit.report.roofline import Work, roofline
+from circuit.reports import assessed
 from circuit.text import Source
 from tests.cases.texts import case, tensors_of, texts, tir_of
 from tests.load.test_recipe import TEXT

@@ -9,9 +9,10 @@ from circuit.errors import MetError
 from circuit.load.config import map_config
 from circuit.load.devices import load_devices
 from circuit.load.inputs import HfTexts
-from circuit.pipeline import Goal, assessed_on, compiled
+from circuit.pipeline import Goal, compiled
 from circuit.report.planner_text import planner_sections
 from circuit.report.sections import sections_text
+from circuit.reports import assessed_on
 from circuit.text import Source
 from tests.cases.texts import MODEL_TYPES, case, texts
 from tests.lower.library import own_library

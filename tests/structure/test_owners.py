@@ -6,7 +6,8 @@ import pytest
 
 import circuit.load.owners
 import circuit.load.policy
-import circuit.load.rules
+import circuit.load.policy_file
+import circuit.load.rules_file
 from circuit.load.owners import load_owners, owners
 from circuit.load.policy import KEYS, Key
 from circuit.load.rules import Gate, load_gates
@@ -95,7 +96,7 @@ def gated(rule: str) -> str:
 def test_a_key_counts_in_bytes_if_it_is_the_policys_and_in_rules_if_it_is_the_compilers(
     rule: str, owner: str, apart: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (circuit.load.policy, circuit.load.rules, circuit.load.owners):
+    for module in (circuit.load.policy, circuit.load.policy_file, circuit.load.rules_file, circuit.load.owners):
         monkeypatch.setattr(module, "KEYS", (*KEYS, TRIED))
     (default,) = (source.text for source in LIBRARY.files if source.path == "recipes/default.toml")
     library = with_files(LIBRARY, kernels__cpu__common__FUSIONS=gated(rule), recipes__default=default + 'tried = "a"\n')

@@ -24,6 +24,7 @@ from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.library import library
 
 texts, files, seen = checkpoint_texts(open_checkpoint("config.json")), library(), []
+compiled(texts, library(), Goal(hardware_class="cpu"))  # imports what reads another library object's files
 
 def hook(event, args):
     if event == "open" and str(args[0]).endswith((".py", ".pyc")):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from circuit.errors import LoadError, PlanError
 from circuit.front.blocks import blocks
 from circuit.front.text import bir_text, parse_bir
-from circuit.load.circuit_file import load_circuit
+from circuit.load.circuits import load_circuit
 from circuit.text import Source
 from circuit.tir.instantiate import instantiate
 from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, param

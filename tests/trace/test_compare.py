@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from circuit.comparisons import named_plans
 from circuit.emit.program import emit_program
-from circuit.load.plan_file import NamedLaunch, NamedPlan, load_plans
+from circuit.load.named_plan import NamedLaunch, NamedPlan
+from circuit.load.plan_file import load_plans
 from circuit.pipeline import Goal, compiled
 from circuit.plan.as_json import plan_json, plan_object
 from circuit.report.sections import sections_text

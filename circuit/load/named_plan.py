@@ -1,0 +1,23 @@
+"""The launches of a plan by the names of their kernels: what a trace is compared with."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLaunch:
+    """One launch: its kernel's name, the nodes it computes, and the section of the step that it is in."""
+
+    kernel: str
+    members: tuple[str, ...]
+    section: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPlan:
+    """A plan as far as names go."""
+
+    arch: str
+    hardware_class: str
+    mode: str
+    rows: tuple[int, int]
+    launches: tuple[NamedLaunch, ...]
