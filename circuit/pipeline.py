@@ -28,7 +28,7 @@ from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
-from circuit.plan.kernels import Shared
+from circuit.plan.kernels import shared_by_plans
 from circuit.plan.ranges import alike, row_ranges
 from circuit.tir.activations import with_activations
 from circuit.tir.bind import Bound, bind
@@ -123,7 +123,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     else:
         made = defined
     policy, compilers = parted(given.policy, given.owned)
-    shared = Shared()
+    shared = shared_by_plans(tir)
     requests = (
         Request(
             hardware=given.hardware,
@@ -190,7 +190,7 @@ def _given(library: Library, goal: Goal) -> _Given:
     # A report runs nothing: a class that no host has proven is planned as the nearest that one has.
     proven_by = hardware.proven_by if goal.scheduled else proving_class(library, hardware)
     proofs = load_proofs(library, replace(hardware, proven_by=proven_by))
-    rules = _checked_rules(library, hardware, families, proofs, goal.rules)
+    rules = _checked_rules(library, hardware, proven_by, goal.rules)
     settings = [choice for choice in goal.choices if is_setting(choice)]
     if settings and goal.rules == "reference":
         message = f"policy {settings[0]} has no effect with --rules reference"
@@ -210,18 +210,17 @@ def _given(library: Library, goal: Goal) -> _Given:
     )
 
 
-def _checked_rules(
-    library: Library, hardware: HardwareClass, families: tuple[Family, ...], proofs: tuple[Proof, ...], which: Which
-) -> tuple[Rule, ...]:
+def _checked_rules(library: Library, hardware: HardwareClass, proven_by: str, which: Which) -> tuple[Rule, ...]:
     """The rules of the class, without a contradiction; where relations are to be used, each has its proof."""
 
     def make() -> tuple[Rule, ...]:
         from circuit.lower.lint import linted
 
-        rules = linted(load_rules(library, hardware, families))
+        rules = linted(load_rules(library, hardware, load_families(library, hardware)))
+        proofs = load_proofs(library, replace(hardware, proven_by=proven_by))
         return proven(rules, proofs, hardware) if which == "all" else rules
 
-    return once(library, ("checked rules", hardware, families, proofs, which), make)
+    return once(library, ("checked rules", hardware, proven_by, which), make)
 
 
 def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> "Audit":

@@ -1,14 +1,16 @@
 """What was made of the library before, kept in the cache: parsed rules, families, devices, checked proofs.
 
-It is pickled, as Python keeps its own compiled modules, and read with care: the entry's hash is compared, and nothing
-is called or imported but the records of `circuit`. Its key is of the program and the library, so it cannot be out of
-date; one that cannot be read is made anew.
+It is pickled, as Python keeps its own compiled modules, piece by piece, so that a command reads what it asks for and no
+more. It is read with care: the entry's hash is compared, and nothing is called or imported but the records of
+`circuit`. Its key is of the program and the library, so it cannot be out of date; a piece that cannot be read is made
+anew.
 """
 
 import io
 import pickle
+from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from enum import Enum
 
 from circuit.errors import RunError
@@ -21,26 +23,48 @@ MOST_BYTES = 64 << 20
 
 
 class KeptLibrary:
-    """The library with what is kept of it. `scope` says what for, so that no command reads what is made for others."""
+    """The library with what is kept of it."""
 
-    def __init__(self, library: Library, cache: Cache, scope: str) -> None:
-        self.library = library
+    def __init__(self, library: Library, cache: Cache) -> None:
+        self.library = replace(library, kept=self._piece)
         self._key = program_key(library)
-        self._path = entry_path(cache, KIND, key_of(KIND, self._key, scope))
+        self._path = entry_path(cache, KIND, key_of(KIND, self._key))
+        self._pieces = self._read()
+        self._given: set[Hashable] = set()
+
+    def _read(self) -> dict[str, bytes]:
+        """Every piece by its name; none of an entry that somebody else wrote, where anything may be wrong."""
         body = read_checked(self._path)
-        if body is not None:
-            used(self._path)
-            with suppress(Exception):  # of an entry that somebody else wrote, anything may be wrong
-                library.made.update(_Reader(io.BytesIO(body)).load())
-        self._n_kept = len(library.made)
+        if body is None:
+            return {}
+        used(self._path)
+        with suppress(Exception):
+            found = _Reader(io.BytesIO(body)).load()
+            if isinstance(found, dict) and all(isinstance(p, bytes) for p in found.values()):
+                return found
+        return {}
+
+    def _piece(self, what: Hashable) -> tuple[object] | None:
+        with suppress(Exception):
+            value = _Reader(io.BytesIO(self._pieces[_name(what)])).load()
+            self._given.add(what)
+            return (value,)
+        return None
 
     def keep(self) -> None:
         """Writes what was made since; a cache that cannot be written costs time and no more."""
-        if len(self.library.made) == self._n_kept or program_key(self.library) != self._key:
+        new = {_name(what): value for what, value in self.library.made.items() if what not in self._given}
+        if not new or program_key(self.library) != self._key:
             return  # nothing is new, or the program was edited meanwhile
+        pieces = self._pieces | {name: pickle.dumps(value, protocol=5) for name, value in new.items()}
         with suppress(RunError):
-            write_checked(self._path, pickle.dumps(self.library.made, protocol=5))
+            write_checked(self._path, pickle.dumps(pieces, protocol=5))
             remove_oldest(self._path.parent, MOST_BYTES)
+
+
+def _name(what: Hashable) -> str:
+    """The name of a piece: records, numbers and texts are written alike wherever they are equal."""
+    return key_of(repr(what))
 
 
 class _Reader(pickle.Unpickler):

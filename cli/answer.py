@@ -65,8 +65,8 @@ def _answer(
     def made() -> Answer:
         from circuit_exec.kept_library import KeptLibrary
 
-        kept = KeptLibrary(texts, cache, f"{question.options.get('hardware')} {question.options.get('class')}")
-        text, refused, equal = make(texts)
+        kept = KeptLibrary(texts, cache)
+        text, refused, equal = make(kept.library)
         kept.keep()
         return Answer(text=text, refused=refused, equal=equal)
 

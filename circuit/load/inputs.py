@@ -14,16 +14,19 @@ class Library:
     """The data files of the project (TOML), sorted by path; paths are as the reader knows them, with `/`.
 
     `made` is what was made of them so far, by what it is: see `once`. A library with other files begins with nothing.
+    `kept` gives what was made of the same files before, if anything was, in a tuple of one.
     """
 
     files: tuple[Source, ...]
     made: dict[Hashable, object] = field(default_factory=dict, init=False, compare=False, repr=False)
+    kept: Callable[[Hashable], tuple[object] | None] = field(default=lambda _: None, compare=False, repr=False)
 
 
 def once(library: Library, what: Hashable, make: Callable[[], T]) -> T:
     """What `make` makes of the library, made once. `what` names it, with all that it depends on besides the library."""
     if what not in library.made:
-        library.made[what] = make()
+        found = library.kept(what)
+        library.made[what] = make() if found is None else found[0]
     return cast(T, library.made[what])
 
 

@@ -1,10 +1,10 @@
 """Groups to a plan: kernels, buffers and their places in the arena, launches, weights in order of reading, digests."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from circuit.errors import PlanError, Problem
-from circuit.load.families import Family
+from circuit.load.families import Family, Point
 from circuit.load.hardware import HardwareClass, vector_lanes
 from circuit.load.policy import Policy
 from circuit.lower.graph import graph_of
@@ -17,7 +17,6 @@ from circuit.plan.digest import (
     bytes_part,
     class_part,
     digest_of,
-    instance_parts,
     kernels_part,
     policy_part,
     rules_part,
@@ -25,7 +24,7 @@ from circuit.plan.digest import (
     step_part,
 )
 from circuit.plan.ir import Buffer, BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
-from circuit.plan.kernels import Kernels, Realize, Shared, point_of
+from circuit.plan.kernels import Kernels, Realize, Shared, shared_by_plans
 from circuit.plan.wires import Ends, Wires, wires_of
 from circuit.tir.activations import activation_notes
 from circuit.tir.ir import Tir, Weight
@@ -35,7 +34,7 @@ from circuit.tir.ir import Tir, Weight
 class Request:
     """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive).
 
-    `settings` are those that are not as the rules state them. `shared`: what other plans of the instance made."""
+    `settings` are those that are not as the rules state them. `shared`: what its plans have in common."""
 
     hardware: HardwareClass
     families: tuple[Family, ...]
@@ -45,12 +44,13 @@ class Request:
     rows: tuple[int, int]
     run: Run
     realize: Realize
-    shared: Shared = field(default_factory=Shared)
+    shared: Shared | None = None
 
 
 def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
     """The plan of groups that `fuse` made for the same mode and rows."""
     _refuse_unknown_formats(tir)
+    shared = request.shared or shared_by_plans(tir)
     wires = wires_of(tir, graph_of(tir), groups)
     made = Kernels(
         tir=tir,
@@ -60,13 +60,13 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         mode=request.mode,
         rows=request.rows,
         realize=request.realize,
-        shared=request.shared,
+        shared=shared,
     )
     order = tuple(made.of(group) for group in groups)
     draft = _Draft(tir=tir, wires=wires, kernels=tuple(made.made), groups=groups, order=order)
     buffers, arena_bytes = draft.buffers(request.rows[1])
-    changed = tuple(_changed(request, groups))
-    parts = instance_parts(tir) | {
+    changed = tuple(_changed(made.points, groups))
+    parts = shared.parts | {
         "policy": policy_part(request.policy),
         "run": run_part(request.run),
         "step": step_part(request.mode, request.rows),
@@ -74,10 +74,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         "kernels": kernels_part(made.made, order),
         "class": class_part(request.hardware),
         "bytes": bytes_part(
-            tir,
-            request.policy,
-            ((node, what) for group, what in changed for node in group.nodes),
-            request.shared.meanings,
+            shared.meanings, request.policy, ((node, what) for group, what in changed for node in group.nodes)
         ),
     }
     return Plan(
@@ -117,10 +114,10 @@ def _refuse_unknown_formats(tir: Tir) -> None:
         raise PlanError(Problem(message=message, fix=fix))
 
 
-def _changed(request: Request, groups: tuple[Group, ...]) -> Iterator[tuple[Group, str]]:
+def _changed(points: dict[str, Point], groups: tuple[Group, ...]) -> Iterator[tuple[Group, str]]:
     """Groups that compute at another numerics point than their definitions', and that point."""
     for group in groups:
-        point = point_of(request.families, group, request.mode, request.rows)
+        point = points[group.family]
         if group.numerics == "differs" or point.claim == "changes":
             yield group, f"{group.rule} {point.family}.{point.id} {point.numerics}"
 

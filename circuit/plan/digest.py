@@ -37,27 +37,29 @@ def instance_parts(tir: Tir) -> dict[str, str]:
     }
 
 
-def bytes_part(
-    tir: Tir, policy: Policy, changed: Iterable[tuple[int, str]], meanings: dict[Hashable, str] | None = None
-) -> str:
-    """The digest of all that output bytes depend on besides the weights' values.
-
-    That is the policy, how nodes are wired, and what each node means for one row, as a program over decoded weights.
-    `changed` are nodes that a launch computes at another numerics point than their definition's, with that point.
-    `meanings`: digests of what kinds of nodes of the instance mean, to which those of this call are added.
-    """
-    others = dict(changed)
-    seen = {} if meanings is None else meanings
-    lines = [f"policy {policy.entries}"]
+def meanings(tir: Tir) -> list[str]:
+    """For each node how it is wired, and the digest of what it means for one row, as a program over decoded weights."""
+    seen: dict[Hashable, str] = {}
+    lines: list[str] = []
     place_of: dict[int, int] = {}
-    for place, node in enumerate(tir.nodes):
+    for node in tir.nodes:
         key = _kind(tir, node)
         if key not in seen:
             seen[key] = program_digest(*meaning_of(tir, node))
         weights = [place_of.setdefault(weight, len(place_of)) for weight in node.weights]
         wiring = f"{node.op} {node.inputs} {node.outputs} {weights} {node.states}"
-        lines.append(f"{wiring} {seen[key]} {others.get(place, '')}")
-    return _hash(lines)
+        lines.append(f"{wiring} {seen[key]}")
+    return lines
+
+
+def bytes_part(meanings: list[str], policy: Policy, changed: Iterable[tuple[int, str]]) -> str:
+    """The digest of all that output bytes depend on besides the weights' values: the policy and what nodes mean.
+
+    `changed` are nodes that a launch computes at another numerics point than their definition's, with that point.
+    """
+    others = dict(changed)
+    own = (f"{meaning} {others.get(place, '')}" for place, meaning in enumerate(meanings))
+    return _hash((f"policy {policy.entries}", *own))
 
 
 def rules_part(groups: tuple[Group, ...], settings: tuple[str, ...] = ()) -> str:

@@ -8,6 +8,7 @@ from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.realize import Wiring
+from circuit.plan.digest import instance_parts, meanings
 from circuit.plan.wires import Wires
 from circuit.text import listed
 from circuit.tir.ir import Tir
@@ -18,12 +19,18 @@ Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the plans of one instance have in common, made by the first that needs it: kernels by the signature of a
-    group, and digests of what nodes mean by their kind.
+    """What the plans of one instance have in common: its part digests, what its nodes mean, and kernels by the
+    signature of a group, which the first plan that needs one makes.
     """
 
+    parts: dict[str, str]
+    meanings: list[str]
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
-    meanings: dict[Hashable, str] = field(default_factory=dict)
+
+
+def shared_by_plans(tir: Tir) -> Shared:
+    """What all plans of the instance have in common."""
+    return Shared(parts=instance_parts(tir), meanings=meanings(tir))
 
 
 @dataclass(slots=True)
@@ -44,10 +51,13 @@ class Kernels:
     shared: Shared
     made: list[Kernel] = field(default_factory=list)
     places: dict[Hashable, int] = field(default_factory=dict)
+    points: dict[str, Point] = field(default_factory=dict)  # of each family
 
     def of(self, group: Group) -> int:
         """The place of the group's kernel."""
-        point = point_of(self.families, group, self.mode, self.rows)
+        if group.family not in self.points:
+            self.points[group.family] = point_of(self.families, group, self.mode, self.rows)
+        point = self.points[group.family]
         rows_hi = self._most_rows(group, point)
         signature = (point.id, rows_hi, self._signature(group))
         if signature not in self.places:

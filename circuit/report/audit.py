@@ -4,6 +4,7 @@ It reads groups, not kernels: what a node multiplies is in its formats, and a pl
 before its kernels are made.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -77,15 +78,13 @@ def audit(
     sites: list[AuditSite] = []
     for mode, rows, groups in steps:
         found: dict[tuple[str, str, str, str, str], list[str]] = {}
-        for group in groups:
+        names = [kernel_name(tir, group) for group in groups]
+        for group, name in zip(groups, names, strict=True):
             for node in (tir.nodes[place] for place in group.nodes):
                 if node.op in multiplying:
-                    key = (group.rule, kernel_name(tir, group), node.op, reads_of(tir, node), weight_of(tir, node))
+                    key = (group.rule, name, node.op, reads_of(tir, node), weight_of(tir, node))
                     found.setdefault(key, []).append(node.role or "")
-        counts: dict[str, int] = {}
-        for group in groups:
-            name = kernel_name(tir, group)
-            counts[name] = counts.get(name, 0) + 1
+        counts = Counter(names)
         for (rule, kernel, op, reads, weight), roles in found.items():
             site = _Site(mode=mode, rows=rows, op=op, roles=tuple(dict.fromkeys(roles)), reads=reads, weight=weight)
             sites.append(_judged(site, rule, kernel, counts[kernel], hardware, policy, stated))

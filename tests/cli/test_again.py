@@ -78,8 +78,8 @@ def test_a_comparison_that_is_asked_for_again_is_the_same_and_ends_the_same(
     chrome_trace(models / "trace.json", ["embed", "other"])
     for folder in ("kernels", "recipes"):
         shutil.copytree(ROOT / folder, models / "other" / folder)
-    text = models / "other" / "kernels" / "cpu" / "common" / "FUSIONS.toml"
-    text.write_text(text.read_text("utf-8").replace("priority = ", "priority = 1"), "utf-8")
+    text = models / "other" / "recipes" / "default.toml"
+    text.write_text(text.read_text("utf-8").replace('kv = "f32"', 'kv = "bf16"'), "utf-8")
     code = status(command.split())
     first = capsys.readouterr().out
     forbid(monkeypatch)

@@ -10,7 +10,7 @@ from circuit.pipeline import Goal, compiled
 from circuit.plan.text import unfolded_text
 from circuit.text import Source
 from circuit_exec import kept_library
-from circuit_exec.cache import Cache, write_checked
+from circuit_exec.cache import Cache, key_of, write_checked
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.kept_library import KeptLibrary
@@ -35,22 +35,37 @@ def entry(cache: Cache) -> Path:
 
 def test_what_was_made_is_made_once_and_kept(tmp_path: Path) -> None:
     cache = Cache(root=tmp_path)
-    kept = KeptLibrary(small(), cache, "h200")
+    kept = KeptLibrary(small(), cache)
     assert once(kept.library, ("a", 1), lambda: "made") == "made"
     assert once(kept.library, ("a", 1), never) == "made"
     kept.keep()
-    assert once(KeptLibrary(small(), cache, "h200").library, ("a", 1), never) == "made"
+    assert once(KeptLibrary(small(), cache).library, ("a", 1), never) == "made"
 
 
-def test_another_library_scope_or_program_has_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_several_commands_are_kept_together_and_read_alone(tmp_path: Path) -> None:
     cache = Cache(root=tmp_path)
-    kept = KeptLibrary(small(), cache, "h200")
+    for what in ("a", "b"):
+        kept = KeptLibrary(small(), cache)
+        once(kept.library, what, f"made {what}".format)
+        kept.keep()
+    both = KeptLibrary(small(), cache)
+    assert once(both.library, "b", never) == "made b"
+    assert both.library.made == {"b": "made b"}
+    assert once(both.library, "a", never) == "made a"
+    before = entry(cache).stat().st_mtime_ns, entry(cache).read_bytes()
+    both.keep()
+    assert (entry(cache).stat().st_mtime_ns, entry(cache).read_bytes()) == before
+
+
+def test_another_library_or_program_has_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(root=tmp_path)
+    kept = KeptLibrary(small(), cache)
     once(kept.library, "a", lambda: "made")
     kept.keep()
-    assert KeptLibrary(small("a = 2\n"), cache, "h200").library.made == {}
-    assert KeptLibrary(small(), cache, "l4").library.made == {}
+    assert KeptLibrary(small(), cache).library.kept("a") == ("made",)
+    assert KeptLibrary(small("a = 2\n"), cache).library.kept("a") is None
     monkeypatch.setattr(kept_library, "program_key", lambda library: "another program")
-    assert KeptLibrary(small(), cache, "h200").library.made == {}
+    assert KeptLibrary(small(), cache).library.kept("a") is None
     once(kept.library, "b", lambda: "made by a program that was edited meanwhile")
     before = entry(cache).read_bytes()
     kept.keep()
@@ -66,29 +81,49 @@ class _Trap:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"no pickle", pickle.dumps(_Trap()), pickle.dumps({"a": pytest.fail}), pickle.dumps("no dict")],
-    ids=["empty", "garbage", "a call", "a function", "another record"],
+    [
+        b"",
+        b"no pickle",
+        pickle.dumps(_Trap()),
+        pickle.dumps({"a": pytest.fail}),
+        pickle.dumps("no dict"),
+        pickle.dumps({"a": "no bytes"}),
+        pickle.dumps({key_of(repr("a")): b"no pickle"}),
+        pickle.dumps({key_of(repr("a")): pickle.dumps(_Trap())}),
+        pickle.dumps({key_of(repr("a")): pickle.dumps(pytest.fail)}),
+    ],
+    ids=[
+        "empty",
+        "garbage",
+        "a call",
+        "a function",
+        "no pieces",
+        "no piece",
+        "garbage in one",
+        "a call in one",
+        "a function in one",
+    ],
 )
 def test_an_entry_that_somebody_else_wrote_is_as_good_as_none(tmp_path: Path, body: bytes) -> None:
     cache = Cache(root=tmp_path)
-    kept = KeptLibrary(small(), cache, "h200")
+    kept = KeptLibrary(small(), cache)
     once(kept.library, "a", lambda: "made")
     kept.keep()
     write_checked(entry(cache), body)
-    again = KeptLibrary(small(), cache, "h200")
-    assert again.library.made == {}
+    again = KeptLibrary(small(), cache)
+    assert again.library.kept("a") is None
     once(again.library, "a", lambda: "made")
     again.keep()
-    assert once(KeptLibrary(small(), cache, "h200").library, "a", never) == "made"
+    assert once(KeptLibrary(small(), cache).library, "a", never) == "made"
 
 
 def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
     cache = Cache(root=tmp_path)
-    kept = KeptLibrary(small(), cache, "h200")
+    kept = KeptLibrary(small(), cache)
     once(kept.library, "a", lambda: "made")
     kept.keep()
     entry(cache).write_bytes(entry(cache).read_bytes()[:-1])
-    assert KeptLibrary(small(), cache, "h200").library.made == {}
+    assert KeptLibrary(small(), cache).library.kept("a") is None
 
 
 @pytest.mark.parametrize("hardware_class", ["avx2", "hopper"])
@@ -97,18 +132,15 @@ def test_a_plan_made_with_what_is_kept_is_the_plan_made_anew(tmp_path: Path, har
     goal = Goal(hardware_class=hardware_class, scheduled=False)
     cache = Cache(root=tmp_path)
 
-    def planned() -> tuple[str, int]:
-        kept = KeptLibrary(library(), cache, hardware_class)
-        n_kept = len(kept.library.made)
+    def planned() -> tuple[str, bool]:
+        kept = KeptLibrary(library(), cache)
+        had = kept.library.kept(("hardware", hardware_class)) is not None
         plans = compiled(texts, kept.library, goal).plans
         kept.keep()
-        return "\n".join(map(unfolded_text, plans)), n_kept
+        return "\n".join(map(unfolded_text, plans)), had
 
     anew = "\n".join(map(unfolded_text, compiled(texts, library(), goal).plans))
     (first, none), (again, kept) = planned(), planned()
-    assert none == 0 < kept
+    assert (none, kept) == (False, True)
     assert first == again == anew
-    assert (
-        compiled(texts, library(), goal).plans
-        == compiled(texts, KeptLibrary(library(), cache, hardware_class).library, goal).plans
-    )
+    assert compiled(texts, library(), goal).plans == compiled(texts, KeptLibrary(library(), cache).library, goal).plans

@@ -11,7 +11,7 @@ from circuit.load.policy import Policy
 from circuit.lower.ir import Group, Kernel
 from circuit.plan.build import plan
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, WeightAt
-from circuit.plan.kernels import panel_of, point_of
+from circuit.plan.kernels import panel_of, point_of, shared_by_plans
 from circuit.plan.ranges import row_ranges
 from circuit.tir.ir import Tir
 from circuit.uop.node import Param, toposort
@@ -227,16 +227,17 @@ def test_points_of_all_families_read_panels_of_one_size() -> None:
 
 
 def test_plans_of_other_rows_share_the_kernels_whose_points_take_both() -> None:
+    shared = shared_by_plans(LLAMA)
     few = replace(request(), rows=(3, 4))
-    more = replace(few, rows=(9, 64))
+    more = replace(few, rows=(9, 64), shared=shared)
     one, other = planned(LLAMA, asked=few), planned(LLAMA, asked=more)
     points = {(kernel.family, kernel.point): kernel.effects for kernel in one.kernels}
     same = [k for k in other.kernels if (k.family, k.point) in points]
     assert {k.family for k in same} >= {"attention", "rope", "row_norm", "sample"}
     assert all(k.effects in points.values() for k in same if k.family in ("attention", "sample", "log_sum_exp"))
-    made = set(more.shared.kernels)
-    planned(LLAMA, asked=replace(more, rows=(10, 64), shared=more.shared))
-    assert set(more.shared.kernels) == made, "the same kernels serve other rows of the same points"
+    made = set(shared.kernels)
+    planned(LLAMA, asked=replace(more, rows=(10, 64)))
+    assert set(shared.kernels) == made, "the same kernels serve other rows of the same points"
 
 
 def test_a_kernel_takes_no_more_rows_than_its_rule_and_no_fewer_than_its_plan() -> None:

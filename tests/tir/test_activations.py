@@ -6,7 +6,7 @@ import pytest
 
 from circuit.errors import PlanError
 from circuit.load.policy import Policy, with_choices
-from circuit.plan.digest import bytes_part
+from circuit.plan.digest import bytes_part, meanings
 from circuit.sigma.storage_coded import CODED_FORMATS
 from circuit.text import Source
 from circuit.tir.activations import activation_notes, why_not_coded, with_activations
@@ -85,7 +85,7 @@ def test_the_text_of_such_a_circuit_reads_back() -> None:
 
 
 def digest(tir: Tir, policy: Policy) -> str:
-    return bytes_part(tir, policy, ())
+    return bytes_part(meanings(tir), policy, ())
 
 
 def test_the_digest_of_the_bytes_tells_policies_and_codings_apart_and_nothing_else() -> None:
