@@ -161,8 +161,7 @@ class UOp:
             return found
         node = super().__new__(cls)
         node.op, node.src, node.arg, node._bounds = op, src, arg, None
-        node.dtype = _dtype(op, src, arg)
-        node.shape = _shape(op, src, arg)
+        node.dtype, node.shape = _dtype(op, src, arg), _shape(op, src, arg)
         node.ranges = _ranges(node, op, src)
         node.space = _space(op, src)
         _INTERN[key] = node
@@ -248,18 +247,19 @@ def const_value(node: UOp) -> float:
 
 def toposort(*roots: UOp, leaves: Container[UOp] = frozenset()) -> list[UOp]:
     """The roots and what is below them, but not below `leaves`: sources first, in post-order, without recursion."""
-    order: list[UOp] = []
+    order, opened = list[UOp](), list[UOp]()  # opened: nodes whose sources are gone through
     seen: set[UOp] = set()
-    stack: list[UOp | tuple[UOp]] = [*reversed(roots)]  # nodes to go to, and (node,) whose sources stand in `order`
+    stack: list[UOp | None] = [*reversed(roots)]  # nodes to go to; None where the node opened last has its sources
     while stack:
         node = stack.pop()
-        if isinstance(node, tuple):
-            order.append(node[0])
+        if node is None:
+            order.append(opened.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node,))
+            opened.append(node)
+            stack.append(None)
             if node not in leaves:
-                stack += reversed(node.src)
+                stack += node.src[::-1]
     return order
 
 
