@@ -1,8 +1,6 @@
 """Questions that are answered from the cache where they were asked before."""
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,17 +69,4 @@ def _answer(
         return Answer(text=text, refused=refused, equal=equal)
 
     words = (question.command, form, *(f"{name}={value!r}" for name, value in question.options.items()))
-    with _uncollected():
-        return answered(words, question.models, texts, cache, made)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """What a report makes lives until it is printed: looking for cycles to collect finds none, and takes a tenth."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+    return answered(words, question.models, texts, cache, made)
