@@ -9,6 +9,10 @@ from circuit.text import Source
 T = TypeVar("T")
 
 
+def _nothing(what: Hashable) -> None:
+    """What is kept where nobody keeps anything."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
     """The data files of the project (TOML), sorted by path; paths are as the reader knows them, with `/`.
@@ -19,7 +23,7 @@ class Library:
 
     files: tuple[Source, ...]
     made: dict[Hashable, object] = field(default_factory=dict, init=False, compare=False, repr=False)
-    kept: Callable[[Hashable], tuple[object] | None] = field(default=lambda _: None, compare=False, repr=False)
+    kept: Callable[[Hashable], tuple[object] | None] = field(default=_nothing, compare=False, repr=False)
 
 
 def once(library: Library, what: Hashable, make: Callable[[], T]) -> T:
