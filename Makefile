@@ -19,7 +19,7 @@ test: .venv/ready-to-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 # Everything, with the demo model and its oracle too; takes long.
 test-slow: .venv/ready-to-test

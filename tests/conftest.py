@@ -5,11 +5,28 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).parent / "golden"
+from circuit_exec.cache import Cache
+from tests.shared import LONGEST, shared
+
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what the tests got")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.fixture(scope="session")
+def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Cache], Cache]:
+    """Makes a new cache one that has the plan sets and programs of the whole run, in all its processes."""
+    own = tmp_path_factory.getbasetemp()
+    run = own.parent if hasattr(request.config, "workerinput") else own
+    return lambda cache: shared(cache, run / "shared")
 
 
 @pytest.fixture

@@ -1,15 +1,17 @@
 """The running models that all tests of bytes share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from circuit_exec.cache import Cache
 from tests.bytes.running import Running
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory, share: Callable[[Cache], Cache]) -> Iterator[Running]:
     """Tiny models, made when first asked for."""
-    made = Running(tmp_path_factory.mktemp("models"))
+    folder = tmp_path_factory.mktemp("models")
+    made = Running(folder, share(Cache(root=folder / "cache" / "met")))
     yield made
     made.close()

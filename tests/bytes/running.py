@@ -18,6 +18,7 @@ from tests import models
 from tests.checkpoint.blocks import HEAD, random_blocks
 from tests.checkpoint.files import GGML
 from tests.demo import DEMO, demo_file
+from tests.shared import compiled_quickly
 
 Logits = NDArray[np.float32]
 Tables = NDArray[np.int32]
@@ -74,11 +75,14 @@ def policy_of(name: str) -> tuple[str, ...]:
 
 
 class Running:
-    """Models by name in one folder, which holds their checkpoints and `cache`, the cache of a user with this home."""
+    """Models by name in one folder, which holds their checkpoints and `cache`, the cache of a user with this home.
 
-    def __init__(self, folder: Path) -> None:
+    Single ops and class cpu, which others are compared with, are compiled quickly.
+    """
+
+    def __init__(self, folder: Path, cache: Cache) -> None:
         self.folder = folder
-        self.cache = Cache(root=folder / "cache" / "met")
+        self.cache = cache
         self._loaded: dict[tuple[str, int, Which, str, tuple[str, ...]], Model] = {}
 
     def path(self, name: str, dtype: str = "F32") -> Path:
@@ -127,7 +131,8 @@ class Running:
             if exact
             else patch("circuit_exec.model.with_exact_bf16", lambda checkpoint, cache: checkpoint)
         )
-        with kept:
+        compared_with = rules == "reference" or hardware == "cpu"
+        with kept, compiled_quickly() if compared_with else nullcontext():
             quiet = (lambda what, part: None, N_SEQUENCES, hardware)
             return load_model(str(path), self.cache, n_threads, rules, policy, *quiet)
 

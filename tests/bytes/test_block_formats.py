@@ -13,6 +13,7 @@ from tests import models
 from tests.bytes.running import Logits, assert_equal_bytes, decoded, prefilled, tokens
 from tests.checkpoint.blocks import HEAD, random_blocks
 from tests.checkpoint.files import GGML
+from tests.shared import compiled_quickly
 
 CONFIG = models.tiny_config("llama", hidden_size=256, intermediate_size=512, num_attention_heads=4)
 FORMAT_OF = {
@@ -42,12 +43,11 @@ def test_a_model_of_all_block_formats_and_its_dequantized_copy_give_equal_bytes(
     quantized = {name: (GGML[FORMAT_OF[name]], rows.tobytes()) for name, rows in stored.items()}
     plain = {name: (0, decode(rows.reshape(-1), FORMAT_OF[name]).tobytes()) for name, rows in stored.items()}
     cache = Cache(root=tmp_path / "cache")
-    found = [
-        logits(models.write_gguf(tmp_path / f"{name}.gguf", CONFIG, blocks=blocks), cache)
-        for name, blocks in (("quantized", quantized), ("plain", plain))
-    ]
-    for ours, copy in zip(*found, strict=True):
-        assert_equal_bytes(ours, copy)
+    found = logits(models.write_gguf(tmp_path / "quantized.gguf", CONFIG, blocks=quantized), cache)
+    with compiled_quickly():
+        copy = logits(models.write_gguf(tmp_path / "plain.gguf", CONFIG, blocks=plain), cache)
+    for ours, theirs in zip(found, copy, strict=True):
+        assert_equal_bytes(ours, theirs)
 
 
 def blocks_of(name: str, format: str) -> Bytes:

@@ -28,6 +28,8 @@ from tests.models import MODEL_TYPES
 
 NAMES = [*MODEL_TYPES, CODES, *(pytest.param(name, marks=pytest.mark.slow) for name in (MIXED_CODES, DEMO))]
 every_model = pytest.mark.parametrize("name", NAMES)
+LIKE_LLAMA = "mistral"
+"""Its plans have the rules of llama's; a window is a number of attention, which no rule fuses with anything."""
 
 
 @every_model
@@ -117,7 +119,9 @@ def test_the_rows_that_get_logits_do_not_change_them(running: Running, name: str
         assert_equal_bytes(step(*given, logit_rows=some), every[some])
 
 
-@every_model
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == LIKE_LLAMA else name for name in NAMES]
+)
 def test_reference_rules_and_all_rules_give_equal_bytes(running: Running, name: str) -> None:
     fused, single = running.model(name), running.model(name, rules="reference")
     assert fused.planned.sources != single.planned.sources, "both rule sets give the same program"

@@ -1,10 +1,12 @@
 """One tiny model, compiled once, for all commands that run it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from circuit_exec.cache import Cache
 from tests.cli.harness import Ran, met
 from tests.models import tiny_config, write_checkpoint
 
@@ -25,7 +27,8 @@ class Home:
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(tmp_path_factory: pytest.TempPathFactory, share: Callable[[Cache], Cache]) -> Home:
     folder = tmp_path_factory.mktemp("home")
+    share(Cache(root=folder / "cache" / "met"))
     write_checkpoint(folder / "model", tiny_config("llama"))
     return Home(folder=folder)

@@ -3,18 +3,21 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from circuit_exec.cache import Cache
 from tests.cli.harness import ENTRY, settings
 from tests.models import tiny_config, write_checkpoint
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, share: Callable[[Cache], Cache]) -> Path:
     """Where `model` is."""
     home = tmp_path_factory.mktemp("chat")
+    share(Cache(root=home / "cache" / "met"))
     write_checkpoint(home / "model", tiny_config("llama"))
     return home
 

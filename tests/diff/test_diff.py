@@ -33,8 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sides(folder: Path) -> Sides:
-    cache = Cache(root=folder / "cache")
+def sides(folder: Path, share: Callable[[Cache], Cache]) -> Sides:
+    cache = share(Cache(root=folder / "cache"))
     return Sides(checkpoint=open_checkpoint(str(folder / "model")), cache=cache, progress=lambda what, part: None)
 
 

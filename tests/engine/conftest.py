@@ -14,16 +14,15 @@ Load = Callable[..., Model]
 
 
 @pytest.fixture(scope="session")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
+def load(tmp_path_factory: pytest.TempPathFactory, share: Callable[[Cache], Cache]) -> Iterator[Load]:
     """Loads the tiny model with so many threads and pages; all that were loaded are closed at the end."""
     root: Path = tmp_path_factory.mktemp("engine")
     folder = models.write_checkpoint(root / "model", models.tiny_config("llama"))
+    cache = share(Cache(root=root / "cache"))
     loaded: list[Model] = []
 
     def make(n_threads: int = 2, n_pages: int = 40) -> Model:
-        made = load_model(
-            str(folder), Cache(root=root / "cache"), n_threads, "all", (), lambda what, part: None, n_pages=n_pages
-        )
+        made = load_model(str(folder), cache, n_threads, "all", (), lambda what, part: None, n_pages=n_pages)
         loaded.append(made)
         return made
 

@@ -93,7 +93,7 @@ def test_damaged_weights_are_baked_again_and_the_user_is_told(folder: Path, mode
     file = model.weights.path
     whole = file.read_bytes()
     copy = Cache(root=cache.root.parent / "damaged")
-    shutil.copytree(cache.root, copy.root)
+    shutil.copytree(cache.root, copy.root, symlinks=True)
     damaged = copy.root / file.relative_to(cache.root)
     damaged.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     again = load(folder, copy)

@@ -12,6 +12,7 @@ from circuit_exec.model import load_model
 from tests.oracle import torch_models
 from tests.oracle.rounded import rounded
 from tests.oracle.torch_models import CASES, F32, Case
+from tests.shared import compiled_quickly
 
 pytest.importorskip("torch", reason="the oracle is not installed: pip install -e '.[oracle]'")
 pytest.importorskip("transformers", reason="the oracle is not installed: pip install -e '.[oracle]'")
@@ -46,7 +47,8 @@ def test_logits_are_those_of_a_cache_that_rounds(
     saved = torch_models.save(case, oracle, folder / "model")
     tokens = np.random.default_rng(case.seed).integers(0, 500, N_POSITIONS).tolist()
     cache, policy = Cache(root=folder / "cache"), (f"kv={format}",)
-    model = load_model(str(saved), cache, 2, "all", policy, lambda what, part: None)
+    with compiled_quickly():
+        model = load_model(str(saved), cache, 2, "all", policy, lambda what, part: None)
     found = all_logits(model.program, model.pages, tokens, 512)
     model.close()
     largest, typical = apart(found, torch_models.logits_with_cache(oracle, tokens, partial(rounded, format=format)))

@@ -13,6 +13,7 @@ from circuit_exec.logits import all_logits
 from circuit_exec.model import Model, load_model
 from tests.oracle import torch_models
 from tests.oracle.torch_models import CASES, F32, MORE_CASES, Case
+from tests.shared import compiled_quickly
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +53,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(case.name)
     saved = torch_models.save(case, oracle, folder / "model")
     tokens = np.random.default_rng(case.seed).integers(0, 500, N_POSITIONS).tolist()
-    model = load_model(str(saved), Cache(root=folder / "cache"), 2, "all", (), lambda what, part: None)
+    with compiled_quickly():
+        model = load_model(str(saved), Cache(root=folder / "cache"), 2, "all", (), lambda what, part: None)
     yield Pair(case=case, oracle=oracle, tokens=tokens, expected=torch_models.logits(oracle, tokens), model=model)
     model.close()
 

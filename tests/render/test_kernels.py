@@ -1,5 +1,6 @@
 """Kernels with what real ones have: phases, loaded loop ends, carried values, tables, panels of weights."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -142,37 +143,44 @@ def carried() -> Schedule:
     )
 
 
-KERNELS: dict[str, Effects] = {
-    "phases": phases(),
-    "phases_threads": apply(phases(), (Thread(range="j"), Thread(range="s"), Split(range="r", factor=8, inner="rl"))),
-    "causal": causal(),
-    "causal_threads": apply(causal(), (Thread(range="r"),)),
-    "last_largest": last_largest(),
-    "counted": counted(),
-    "table": table(),
-    "table_lanes": apply(table(), (Split(range="j", factor=16, inner="jl"), Upcast(range="jl"))),
-    **{f"{format}_plain": panels(format) for format in FORMATS},
-    **{f"{format}_48x1": apply(panels(format), panel_schedule(48, row_tile(1))) for format in FORMATS},
-    **{f"{format}_24x3": apply(panels(format), panel_schedule(24, row_tile(3))) for format in FORMATS},
-    **{f"{format}_staged": apply(panels(format), panel_schedule(24, STAGE, row_tile(3), *FILL)) for format in FORMATS},
-    **{f"{format}_carried": apply(panels(format), panel_schedule(24, *carried(), *FILL)) for format in FORMATS},
-}
+@cache
+def kernels() -> dict[str, Effects]:
+    return {
+        "phases": phases(),
+        "phases_threads": apply(
+            phases(), (Thread(range="j"), Thread(range="s"), Split(range="r", factor=8, inner="rl"))
+        ),
+        "causal": causal(),
+        "causal_threads": apply(causal(), (Thread(range="r"),)),
+        "last_largest": last_largest(),
+        "counted": counted(),
+        "table": table(),
+        "table_lanes": apply(table(), (Split(range="j", factor=16, inner="jl"), Upcast(range="jl"))),
+        **{f"{format}_plain": panels(format) for format in FORMATS},
+        **{f"{format}_48x1": apply(panels(format), panel_schedule(48, row_tile(1))) for format in FORMATS},
+        **{f"{format}_24x3": apply(panels(format), panel_schedule(24, row_tile(3))) for format in FORMATS},
+        **{
+            f"{format}_staged": apply(panels(format), panel_schedule(24, STAGE, row_tile(3), *FILL))
+            for format in FORMATS
+        },
+        **{f"{format}_carried": apply(panels(format), panel_schedule(24, *carried(), *FILL)) for format in FORMATS},
+    }
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     folder: Path = tmp_path_factory.mktemp("kernels")
-    return compile_kernels(folder, KERNELS, QUICK)
+    return compile_kernels(folder, kernels(), QUICK)
 
 
 def check(library: Library, names: tuple[str, ...], buffers: Buffers, scalars: Scalars, times: int = 1) -> None:
     """All named kernels give what the evaluator gives for the first, on one thread and on several."""
-    want = expected(KERNELS[names[0]], buffers, scalars)
+    want = expected(kernels()[names[0]], buffers, scalars)
     for name in names:
         for nt in (1, 2, 3):
             for _ in range(times):
-                got = library.run(name, KERNELS[name], buffers, scalars, nt)
-                assert same(got, want, written_slots(KERNELS[name])), f"{name} on {nt} threads"
+                got = library.run(name, kernels()[name], buffers, scalars, nt)
+                assert same(got, want, written_slots(kernels()[name])), f"{name} on {nt} threads"
 
 
 def test_a_second_phase_sees_what_all_threads_wrote_in_the_first(library: Library) -> None:

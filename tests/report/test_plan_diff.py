@@ -1,6 +1,7 @@
 """In what plans differ: the parts that must, every launch once, and a reason for each part."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -12,6 +13,7 @@ from circuit.report.plan_diff import PlanDiff, plan_diff
 from circuit.report.plan_diff_text import plan_diff_sections
 from circuit.report.plan_why import reasons
 from circuit.report.sections import sections_text
+from circuit.report.sides import Side
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
 from tests.models import Json
@@ -24,7 +26,11 @@ def asked(goal: Goal = DECODE, model_type: str = "llama", **changes: Json) -> As
     return texts(case(model_type, **changes)), goal
 
 
-BASE = side_of(asked(), LIBRARY)
+@cache
+def base() -> Side:
+    return side_of(asked(), LIBRARY)
+
+
 OTHERS: dict[str, tuple[Asked, set[str]]] = {
     "eps": (asked(rms_norm_eps=1e-3), {"parameters", "kernels", "bytes"}),
     "end token": (asked(eos_token_id=7), {"run"}),
@@ -44,7 +50,7 @@ OTHERS: dict[str, tuple[Asked, set[str]]] = {
 
 
 def compared(name: str) -> PlanDiff:
-    return plan_diff(BASE, side_of(OTHERS[name][0], LIBRARY))
+    return plan_diff(base(), side_of(OTHERS[name][0], LIBRARY))
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -64,14 +70,14 @@ def test_every_launch_of_both_plans_is_told_once(name: str) -> None:
     found, other = compared(name), side_of(OTHERS[name][0], LIBRARY)
     for pair in found.pairs:
         for rows in pair.rows:
-            for at, side in enumerate((BASE, other)):
+            for at, side in enumerate((base(), other)):
                 plan = next(plan for plan in side.plans if plan.mode == pair.mode and plan.rows == rows[at])
                 told = sum(group.launches[at] for group in pair.groups)
                 assert pair.equal[1] + told == len(plan.launches)
 
 
 def test_a_plan_set_is_equal_to_itself_and_to_that_of_the_same_facts() -> None:
-    for found in (plan_diff(BASE, BASE), plans_compared(asked(), asked(initializer_range=0.5), LIBRARY)):
+    for found in (plan_diff(base(), base()), plans_compared(asked(), asked(initializer_range=0.5), LIBRARY)):
         assert found.equal
         assert found.same_bytes
         assert found.reasons == ()
@@ -132,7 +138,7 @@ def test_what_is_not_the_same_in_all_layers_is_told_in_runs() -> None:
 
 
 def test_the_same_things_in_another_order_are_told_as_that() -> None:
-    (reason,) = reasons(BASE, BASE, ("formats",))
+    (reason,) = reasons(base(), base(), ("formats",))
     assert (reason.part, reason.what) == ("formats", "the same things in another order")
 
 

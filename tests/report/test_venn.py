@@ -119,21 +119,27 @@ def test_shares_of_a_mode_add_up_to_the_whole_step() -> None:
 
 
 @cache
-def made(name: str, choices: tuple[str, ...] = (), context: int = 1024) -> Side:
+def made(name: str, choices: tuple[str, ...], context: int) -> Side:
     goal = Goal(hardware_class="cpu", choices=choices, scheduled=False, steps=(("decode", None),))
     return side_of((texts(case(name, max_position_embeddings=context)), goal), LIBRARY)
 
 
-VARIANTS = (made("llama"), made("qwen3"), made("qwen2"), made("llama", ("kv=int8",)), made("llama", (), 512))
+VARIANTS: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("llama", (), 1024),
+    ("qwen3", (), 1024),
+    ("qwen2", (), 1024),
+    ("llama", ("kv=int8",), 1024),
+    ("llama", (), 512),
+)
 
 
 @pytest.mark.parametrize("other", range(len(VARIANTS)))
 def test_kernels_have_the_same_facts_if_and_only_if_they_are_the_same_program(other: int) -> None:
     programs: dict[tuple[tuple[int, int], str], tuple[Computed, str]] = {}
     n_equal = n_other = 0
-    for part, program, rows in _programs(VARIANTS[0]):
+    for part, program, rows in _programs(made(*VARIANTS[0])):
         programs[rows, f"{part.rule} {part.kernel}"] = part, program
-    for part, program, rows in _programs(VARIANTS[other]):
+    for part, program, rows in _programs(made(*VARIANTS[other])):
         for (same_rows, _), (own, known) in programs.items():
             if same_rows == rows and own.family == part.family:
                 assert (differences(own, part) == ()) == (program == known), (own.kernel, part.kernel)
@@ -152,7 +158,7 @@ def _programs(found: Side) -> list[tuple[Computed, str, tuple[int, int]]]:
 
 
 def test_a_difference_is_told_by_either_side() -> None:
-    one, other = (each.computed[0] for each in VARIANTS[:2])
+    one, other = (made(*each).computed[0] for each in VARIANTS[:2])
     for part in one:
         for there in other:
             turned = [(each.name, each.other, each.own) for each in differences(there, part)]
@@ -188,5 +194,5 @@ def test_values_of_parameters_are_short_and_tell_apart_what_differs() -> None:
 
 
 def test_a_plan_set_of_one_mode_has_the_share_of_that_mode_alone() -> None:
-    (decode,) = shares_of(VARIANTS[0].plans, device_named(DEVICES, "h200"))
+    (decode,) = shares_of(made(*VARIANTS[0]).plans, device_named(DEVICES, "h200"))
     assert (decode.mode, decode.work) == ("decode", "decode 1")

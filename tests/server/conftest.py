@@ -1,11 +1,12 @@
 """One tiny model with its texts, and a server of it that all tests of a process share."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.text.load import load_tokenizer
 from circuit_exec.text.tokenizer import Tokenizer
@@ -31,9 +32,10 @@ TEMPLATE = """\
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, share: Callable[[Cache], Cache]) -> Path:
     """A folder with `model` and a cache, where commands run."""
     folder = tmp_path_factory.mktemp("home")
+    share(Cache(root=folder / "cache" / "met"))
     write_checkpoint(folder / "model", tiny_config("llama"))
     settings = folder / "model" / "tokenizer_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"chat_template": TEMPLATE}))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.shared import LONGEST
 from tests.structure.tree import FOLDERS, ROOT, files, python_files, top_files
 
 MAX_LINES = 400
@@ -45,6 +46,10 @@ def whole_words(words: list[str]) -> re.Pattern[str]:
 
 def test_no_code_file_has_more_than_400_lines() -> None:
     assert long_files(python_files("bench", "circuit", "circuit_exec", "cli", "tests")) == []
+
+
+def test_the_files_of_tests_that_go_first_exist() -> None:
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
 
 
 def test_a_file_of_401_lines_is_found() -> None:
