@@ -10,13 +10,15 @@ i4_*, which no file holds: their blocks are the words of a panel, and the last b
 """
 
 from dataclasses import dataclass
+from math import gcd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A storage type: `block` consecutive values of a row take `block_bytes` bytes.
 
-    Baked, one output's `unit` consecutive values take `unit_words` words of 4 bytes; the last unit may be part empty.
+    Baked, one output's `unit` consecutive values take `unit_words` words of 4 bytes, or as much room in words that
+    outputs share; the last unit may be part empty.
     """
 
     name: str
@@ -64,11 +66,22 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+
+def halves_together(panel: int) -> int:
+    """Outputs of a panel whose f16 of one input stand side by side: 16, or fewer where the panel is no multiple of it.
+
+    A vector of any width up to 16 lanes is then converted as it is read; with the other input of the unit they are the
+    64 bytes that a kernel of 16 lanes takes from the cache at once.
+    """
+    assert panel % 2 == 0, f"the halves of {panel} outputs are not whole words"
+    return gcd(panel, 16)
+
+
 GROUP = 32
 """Values of a row of integers that share a scale."""
 
 INT8_G32 = "int8_g32"
-"""A row of signed bytes in groups of 32: a scale, the sum of the codes, the codes (sigma/act_quant.py). Edges only."""
+"""A row of signed bytes in groups of 32: the codes, a scale, the sum of the codes (sigma/act_quant.py). Edges only."""
 
 EDGE_FORMATS = ("f32", "i32", INT8_G32)
 

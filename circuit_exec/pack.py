@@ -1,14 +1,14 @@
 """Packs rows of stored tensors into panels of u32 words, and back; the layouts are described in circuit/bake/layout.py.
 
 Every layout is the same two steps: each row becomes a list of words, then the words of a panel's rows are transposed,
-so that word w of all lanes lies together.
+so that word w of all lanes lies together. In f16 the halves of lanes that share words change places after that.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circuit.bake.layout import panel_words
-from circuit.formats import BROUGHT_TOGETHER, FORMATS
+from circuit.formats import BROUGHT_TOGETHER, FORMATS, halves_together
 from circuit_exec.checkpoint.raw import Bytes
 from circuit_exec.pack_blocks import block_words
 
@@ -29,15 +29,29 @@ def pack_panels(rows: Bytes, format: str, k: int, panel: int) -> Words:
     assert packed.size == n_panels * panel_words(format, k, panel), (
         f"{format}: rows of {k} values, not {rows.shape[1]} bytes"
     )
-    return packed.reshape(-1)
+    return (_halves_by_input(packed, panel) if format == "f16" else packed).reshape(-1)
 
 
 def unpack_panels(words: Words, format: str, shape: tuple[int, int], panel: int) -> Bytes:
     """The stored bytes of an (N, K) tensor, one row an output: the inverse of `pack_panels`."""
     n, k = shape
-    panels = words.reshape(-(-n // panel), -1, panel)
+    panels = (_halves_by_lane(words, panel) if format == "f16" else words).reshape(-(-n // panel), -1, panel)
     lanes = np.ascontiguousarray(panels.swapaxes(1, 2)).reshape(len(panels) * panel, -1)[:n]
     return _row_bytes(lanes, format, k)
+
+
+def _halves_by_input(words: Words, panel: int) -> Words:
+    """From words of one lane's two inputs each to words of two lanes each, the halves of an input together."""
+    return _swapped(words, halves_together(panel), 2)
+
+
+def _halves_by_lane(words: Words, panel: int) -> Words:
+    return _swapped(words, 2, halves_together(panel))
+
+
+def _swapped(words: Words, outer: int, inner: int) -> Words:
+    halves = words.reshape(-1).view(np.dtype("<u2")).reshape(-1, outer, inner)
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(-1).view(_U32)
 
 
 def _row_words(rows: Bytes, format: str) -> Words:

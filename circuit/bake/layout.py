@@ -4,6 +4,8 @@ vector   a 1-D tensor decoded to f32, one word a value.
 panel    an (N, K) tensor in panels of P outputs, the last one filled up with zero words. Output j is lane l = j % P of
          panel p = j // P. The values of a row stand in units (circuit/formats.py) of U values and W words; word w of
          the unit of input k is word[(p*units + k//U)*W*P + w*P + l], so a vector of lanes reads consecutive words.
+         Of f16, whose unit is U = 2 and W = 1, lanes share words, S = 16 of them (`halves_together`): the value is half
+         l%2 of word[(p*units + k//2)*P + l//S*S + k%2*S//2 + l%S//2], so a vector reads consecutive halves.
          What the words of a unit are is the table of `sigma/storage.py`.
 """
 

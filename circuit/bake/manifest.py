@@ -11,7 +11,7 @@ from circuit.text import Source, problem_at, quoted, unquoted
 from circuit.tir.ir import Recipe, Weight
 
 ALIGN_BYTES = 64
-VERSION = 2
+VERSION = 3
 """Of the layouts: a file that was baked under another has another manifest, so it is never taken for this one."""
 
 _QUOTED = r'("(?:[^"\\]|\\.)*")'

@@ -1,30 +1,26 @@
 """How the loops of the families with integer rows run: act_quant, alone or behind what makes its row, and projections.
 
-Ranges are named by the definitions: row, group and word where a row's codes are written; row, out, g (groups of a
-chunk), g.term and g.k where they are read.
+Ranges are named by the definitions: row, group and word where a row's codes are written, k_value, k_largest, k_code and
+k_sum over the values of a group; row, out, g (groups of a chunk), g.term and g.k where they are read.
 """
 
 from circuit.formats import GROUP
-from circuit.load.families import Point, value
+from circuit.load.families import Point, states, value
 from circuit.uop.node import UOp
-from circuit.uop.schedule import Reorder, Schedule, Split, Step, Thread, Tile, Upcast, range_names
+from circuit.uop.schedule import Block, Reorder, Schedule, Split, Step, Thread, Tile, Upcast, range_names
 
 
-def group_lanes(lanes: int) -> Schedule:
-    """Lanes over groups: the words of a group are written out, and so are the folds over its 32 values."""
-    return (
-        Split(range="group", factor=lanes, inner="group.lane"),
-        Reorder(ranges=("word", "group.lane")),
-        Upcast(range="word"),
-        Upcast(range="group.lane"),
-        Upcast(range="k_largest"),
-        Upcast(range="k_sum"),
-    )
+def group_lanes() -> Schedule:
+    """Lanes over the values of a group, and over the words that are made of them."""
+    return tuple(Upcast(range=name) for name in ("k_value", "k_largest", "k_code", "k_sum", "word"))
 
 
 def act_quant(point: Point) -> Schedule:
-    """Threads over groups, so that one row is shared out too."""
-    return (*group_lanes(value(point, "lanes")), Reorder(ranges=("group", "row")), Thread(range="group"))
+    """Threads over rows; or over groups, a few a turn, so that one row is shared out too."""
+    if not states(point, "turn"):
+        return (*group_lanes(), Thread(range="row"))
+    turn = Block(range="group", factor=value(point, "turn"), inner="group.turn")
+    return (*group_lanes(), turn, Reorder(ranges=("group", "row", "group.turn")), Thread(range="group"))
 
 
 def row_tiles(tile: int) -> Schedule:

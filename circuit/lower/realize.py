@@ -209,9 +209,6 @@ class _Program:
 
     def _reads_again(self, node: Node) -> bool:
         """Whether the node reads an element of its input more than once, and each costs more than to keep it."""
-        if node.op == "act_quant":
-            makers = (other for other in self.tir.nodes if node.inputs[0] in other.outputs)
-            return any(other.op == "rms_norm" for other in makers)
         packed = any(self.tir.states[state].format != "f32" for state in node.states)
         return node.op == "rope" or packed
 

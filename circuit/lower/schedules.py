@@ -39,7 +39,7 @@ def schedule(point: Point, effects: tuple[UOp, ...], unit: int = K_BLOCK) -> Sch
         case "gather" | "kv_write":
             return (Thread(range="row"),)
         case "row_norm":
-            groups = group_lanes(value(point, "lanes")) if "group" in names else ()
+            groups = group_lanes() if "group" in names else ()
             kept = ("out", "d", "d_kept")
             return (*_lanes(names, kept, value(point, "lanes")), *groups, Thread(range="row"))
         case "elementwise":

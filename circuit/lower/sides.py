@@ -8,7 +8,7 @@ and page tables resolve to the words that are read and written.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from circuit.formats import FORMATS
+from circuit.formats import FORMATS, halves_together
 from circuit.lower.cases import Case
 from circuit.lower.ir import Group, Slot
 from circuit.lower.realize import FORMATS as FORMATS_OF_EDGES
@@ -170,12 +170,22 @@ def _words(dag: Dag, tir: Tir, weight: Weight) -> list[Scalar]:
     if len(weight.shape) == 1:
         return [dag.leaf(key, row) for key, row in rows]
     n, k = weight.shape
-    per_row = FORMATS[weight.format].row_words(k)
+
+    def leaf(j: int, place: int) -> Scalar:
+        return dag.leaf(f"{rows[j][0]}.{rows[j][1]}", place, DType.U32) if j < n else 0
+
+    panels = [range(first, first + PANEL) for first in range(0, n, PANEL)]
+    if weight.format != "f16":
+        per_row = FORMATS[weight.format].row_words(k)
+        return [leaf(j, word) for panel in panels for word in range(per_row) for j in panel]
+    side, inputs = halves_together(PANEL), range(k + k % 2)
     return [
-        dag.leaf(f"{rows[j][0]}.{rows[j][1]}", word, DType.U32) if j < n else 0
-        for panel in range(-(-n // PANEL))
-        for word in range(per_row)
-        for j in range(panel * PANEL, panel * PANEL + PANEL)
+        dag.halves(leaf(j, i), leaf(j + 1, i))
+        for panel in panels
+        for unit in inputs[::2]
+        for first in panel[::side]
+        for i in (unit, unit + 1)
+        for j in range(first, first + side, 2)
     ]
 
 

@@ -5,8 +5,11 @@ again, as each tile of rows reads a panel, stay in the second-level cache after 
 busy in that turn and idle in all others. There, each turn asks for its part of what the thread reads later: whole turns
 of the threads' loop ahead, as evenly as the words at hand are read.
 
-Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30): 8 rows times 3072 x 576 weights of f32 from memory, one
-thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn, 551 us spread.
+Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30). How far ahead words are asked for that are read once,
+one row by two threads, ms a step in two runs of 20 turns: Q4_1 of the demo model 10.0 and 8.9 with 2048 bytes,
+11.3 and 9.9 with 768; F16 20.1 and 18.9 with 2048, 18.6 and 16.9 with 768. Spread: 8 rows times 3072 x 576 weights of
+f32 from memory, one thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn,
+551 us spread.
 """
 
 from collections.abc import Callable
@@ -19,6 +22,9 @@ from circuit.uop.node import Axis, Op, Param, UOp, toposort
 LINE_BYTES = 64
 TURNS_AHEAD = 2
 """Of the threads' loop. Two turns can share a panel, whose lines the first of them reads all."""
+
+WORDS_AHEAD, HALVES_AHEAD = 2048, 768
+"""Bytes that words are asked for ahead of being read, and f16 that are converted as they are read."""
 
 MOST_TURNS = 4
 """Of the loop whose turns read the same, at most. With more the memory has time, and asking would only take some."""
@@ -41,11 +47,13 @@ class Ahead:
         self._pointers: dict[UOp, tuple[Block, str]] = {}  # into what is read, and where each is declared
         self._unasked: dict[tuple[UOp | None, UOp], int] = {}  # bytes that a loop read since the line it last asked for
 
-    def lines(self, node: UOp, base: UOp, at: str, first: bool, n_bytes: int) -> list[str]:
-        """What stands before a load of `n_bytes` of words from address `at` of `base`; `first`: of two pieces."""
+    def lines(self, node: UOp, base: UOp, at: str, ahead: int, n_bytes: int) -> list[str]:
+        """What stands before a load of `n_bytes` of words from address `at` of `base`. `ahead`: how many bytes ahead
+        its line is asked for, 0 where another load asks for it.
+        """
         loops = self._loops(node)
         if loops is None:
-            return [f"MET_AHEAD({at});"] if first else []
+            return [f"MET_AHEAD({at}, {ahead});"] if ahead else []
         shared, again = loops
         n_turns = _most_turns(again.over)
         reader = (self._nest.home(node).over, base)

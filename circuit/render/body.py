@@ -4,13 +4,16 @@ Values are asked for by the effects that need them and are written where the nes
 open block is not computed again. UPCAST ranges open no loop. The last UPCAST range of an END holds the lanes: a value
 that depends on it becomes one C variable a piece of 16, 8 or 4 lanes (unless it fills local storage). Every other
 UPCAST range is unrolled, in ascending order, by putting constants for it. In a REDUCE all work of one unrolled step
-comes before the next.
+comes before the next; one that is exact in any order and the same in all lanes has lanes of its own (across.py).
 """
 
 from collections.abc import Callable
 
-from circuit.render.ahead import Ahead
+from circuit.render.across import Writer as AcrossWriter
+from circuit.render.across import along, write_across
+from circuit.render.ahead import HALVES_AHEAD, WORDS_AHEAD, Ahead
 from circuit.render.blocks import Block, Nest, Want, axis_of
+from circuit.render.declared import Declared
 from circuit.render.direct import Direct, direct
 from circuit.render.dots import Quad, Writer, quads, same_codes, write_dots
 from circuit.render.effects import first_thread_only, holds_loop, parts_of
@@ -25,7 +28,6 @@ from circuit.uop.node import (
     Loop,
     Op,
     Param,
-    Storage,
     UOp,
     bound_ranges,
     const,
@@ -34,6 +36,8 @@ from circuit.uop.node import (
 from circuit.uop.scalar import identity, is_alu
 
 Values = tuple[UOp, ...]
+Totals = list[tuple[int, Piece | None, str]]
+"""Of a fold and its copies: which of them, the lanes, and the C variable."""
 
 
 class Body:
@@ -42,20 +46,19 @@ class Body:
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes  # of a register
         self._nest = Nest()
+        self._declared = Declared(self._nest.name)
         self._copies = Copies()
         self._ahead = Ahead(self._nest, self._variable)
         self._lane: UOp | None = None
-        self._directs: dict[tuple[UOp, int], Direct | None] = {}
+        self._directs: dict[Want, Direct | None] = {}
         self._places: dict[tuple[UOp, Values], Values] = {}
         self._dot_products: dict[UOp, tuple[Quad, ...] | None] = {}
         self._variables: dict[UOp, str] = {}
-        self._storage: dict[UOp, str] = {}  # ALLOCs and tables, with their declarations
-        self._tables: dict[Values, str] = {}  # tables in vectors, with theirs
 
     def lines(self, kernel: UOp) -> list[str]:
         """The lines of the body."""
         self._effect(kernel)
-        return [*self._storage.values(), *self._tables.values(), *self._nest.top()]
+        return [*self._declared.lines(), *self._nest.top()]
 
     # Effects
 
@@ -131,7 +134,7 @@ class Body:
         if value.dtype is DType.BOOL and width > 1:
             text = f"({text} & 1)"
         where = self._place(at.src[1], piece)
-        pointer = self._pointer(base)
+        pointer = self._declared.pointer(base)
         if width > 1 and where.step == 1:
             kind = memory_type(value.dtype, width)
             block.lines.append(f"*({kind} *){self._at(pointer, where)} = {text};")
@@ -190,12 +193,18 @@ class Body:
             case Op.REDUCE | Op.STORE | Op.END | Op.BARRIER | Op.STACK:
                 return []
             case Op.LOAD:
-                _, effects = storage(node.src[0])
-                for effect in effects:
-                    self._effect(effect)
+                self._ready(node)
                 return []
         found = self._direct(node, piece)
-        return [self._want(s, piece) for s in (node.src if found is None else (found.operand,))]
+        if found is not None and found.of_address:
+            self._ready(found.operands[0])
+            return []
+        return [self._want(s, piece) for s in (node.src if found is None else found.operands)]
+
+    def _ready(self, load: UOp) -> None:
+        """What is stored before a load is."""
+        for effect in storage(load.src[0])[1]:
+            self._effect(effect)
 
     def _write(self, node: UOp, piece: Piece | None) -> None:
         width = piece.width if piece is not None else 1
@@ -205,8 +214,7 @@ class Body:
         if node.op is Op.LOAD:
             text = self._load(node, piece, width)
         elif (found := self._direct(node, piece)) is not None:
-            table = self._picked_from(found.table) if found.table else ""
-            text = found.text.format(x=self._operand(found.operand, piece, width), table=table)
+            text = self._at_once(found, piece, width)
         else:
             assert is_alu(node.op), f"{node.op} in a kernel in loops form"
             text = expression(node, width, [self._operand(s, piece, width) for s in node.src])
@@ -215,19 +223,22 @@ class Body:
         home.known[node, piece] = name
 
     def _direct(self, node: UOp, piece: Piece | None) -> Direct | None:
-        """What gives a vector at once."""
-        if piece is None or piece.width == 1:
+        """What gives the lanes of a piece at once."""
+        if piece is None or self._lane is None:
             return None
-        if (node, piece.width) not in self._directs:
-            self._directs[node, piece.width] = direct(node, piece.width)
-        return self._directs[node, piece.width]
+        if (node, piece) not in self._directs:
+            self._directs[node, piece] = direct(node, self._lane, piece)
+        return self._directs[node, piece]
 
-    def _picked_from(self, table: Values) -> str:
-        """A vector of constants."""
-        if table not in self._tables:
-            kind, values = c_type(table[0].dtype, len(table)), ", ".join(literal(s, 1) for s in table)
-            self._tables[table] = f"const {kind} {self._nest.name('t')} = {{{values}}};"
-        return self._tables[table].split(" = ")[0].split()[-1]
+    def _at_once(self, found: Direct, piece: Piece | None, width: int) -> str:
+        if found.halves is None:
+            table, operand = self._declared.vector(found.table) if found.table else "", found.operands[0]
+            x = self._address(operand, piece) if found.of_address else self._operand(operand, piece, width)
+            return found.text.format(x=x, table=table)
+        load, where = found.halves.load, found.halves.place(self._nest.depth)
+        at = self._at(self._declared.pointer(storage(load.src[0])[0]), where)
+        self._ask(load, at, HALVES_AHEAD if where.offset % 16 == 0 else 0, 2 * width)
+        return found.text.format(x=at)
 
     def _operand(self, node: UOp, piece: Piece | None, width: int) -> str:
         """A value as an operand of `width` lanes."""
@@ -239,9 +250,8 @@ class Body:
         home, want = self._nest.home(node), (node, Piece(-1, width))
         if want not in home.known:
             home.known[want] = self._nest.name()
-            home.lines.append(
-                f"const {c_type(node.dtype, width)} {home.known[want]} = {spread(text, node.dtype, width)};"
-            )
+            text = spread(text, node.dtype, width)
+            home.lines.append(f"const {c_type(node.dtype, width)} {home.known[want]} = {text};")
         return home.known[want]
 
     def _variable(self, r: UOp) -> str:
@@ -258,14 +268,17 @@ class Body:
         """A value of storage; what follows a piece of words is asked for ahead of its time."""
         text, at = self._loaded(node, piece, width)
         if at is not None and node.dtype is DType.U32 and piece is not None:
-            base, _ = storage(node.src[0])
-            self._nest.home(node).lines += self._ahead.lines(node, base, at, piece.start % 16 == 0, 4 * width)
+            self._ask(node, at, WORDS_AHEAD if piece.start % 16 == 0 else 0, 4 * width)
         return text
+
+    def _ask(self, load: UOp, at: str, ahead: int, n_bytes: int) -> None:
+        base, _ = storage(load.src[0])
+        self._nest.home(load).lines += self._ahead.lines(load, base, at, ahead, n_bytes)
 
     def _loaded(self, node: UOp, piece: Piece | None, width: int) -> tuple[str, str | None]:
         """A value of storage, and its address where a vector is read from what the kernel is given."""
         base, _ = storage(node.src[0])
-        pointer, where = self._pointer(base), self._place(node.src[0].src[1], piece)
+        pointer, where = self._declared.pointer(base), self._place(node.src[0].src[1], piece)
         at = None
         if width > 1 and where.step == 1:
             at = self._at(pointer, where)
@@ -280,6 +293,11 @@ class Body:
     def _place(self, index: UOp, piece: Piece | None) -> Place:
         return place(index, self._lane if self._in_lanes(index) else None, piece, self._nest.depth)
 
+    def _address(self, load: UOp, piece: Piece | None) -> str:
+        """Where the first lane is loaded from."""
+        base, _ = storage(load.src[0])
+        return self._at(self._declared.pointer(base), self._place(load.src[0].src[1], piece))
+
     def _at(self, pointer: str, where: Place) -> str:
         base = f" + {self._value(where.base)}" if where.base is not None else ""
         return f"({pointer}{base} + {where.offset})"
@@ -293,25 +311,6 @@ class Body:
         base = f"({pointer} + {self._value(where.base)})" if where.base is not None else pointer
         return [f"{base}[{where.offset + n * where.step}]" for n in range(width)]
 
-    def _pointer(self, base: UOp) -> str:
-        match base.op, base.arg:
-            case Op.PARAM, Param(slot=slot):
-                return f"p{slot}"
-            case Op.ALLOC, Storage(slot=slot, size=size, dtype=dtype):
-                declaration = f"{memory_type(dtype, 1)} l{slot}[{size}] __attribute__((aligned(64)));"
-                self._storage.setdefault(base, declaration)
-                return f"l{slot}"
-            case Op.STACK, _:
-                return self._table(base)
-        raise AssertionError(f"no storage: {base}")
-
-    def _table(self, node: UOp) -> str:
-        if node not in self._storage:
-            values = ", ".join(literal(s, 1) for s in node.src)
-            name = self._nest.name("t")
-            self._storage[node] = f"const {memory_type(node.dtype, 1)} {name}[{len(node.src)}] = {{{values}}};"
-        return self._storage[node].split("[")[0].split()[-1]
-
     # Reduces
 
     def _reduce(self, node: UOp) -> None:
@@ -320,9 +319,9 @@ class Body:
         assert node.arg.order == "fold", f"expand_orders has not seen {node.arg}"
         home, ranges = self._nest.home(node), bound_ranges(node)
         group = [n for n in self._copies.of(node) if self._nest.home(n) is home and bound_ranges(n) == ranges]
-        if self._dots(home, node, group):
+        if self._dots(home, node, group) or self._across(home, node):
             return
-        totals: list[tuple[int, Piece | None, str]] = []
+        totals: Totals = []
         start = const(node.dtype, identity(node.arg.op, node.dtype))
         for which, copy in enumerate(group):
             for piece in self._pieces() if self._in_lanes(copy) else (None,):
@@ -337,6 +336,18 @@ class Body:
         for which, piece, name in totals:
             home.known[group[which], piece] = name
 
+    def _across(self, home: Block, node: UOp) -> bool:
+        """A fold whose places are lanes; whether it is."""
+        r = along(node)
+        if r is None or self._in_lanes(node):
+            return False
+        outer, self._lane = self._lane, r
+        cut = pieces(range_size(r), self._lanes)
+        writer = AcrossWriter(home.lines.append, self._nest.name, self._operand)
+        home.known[node, None] = write_across(node, cut, writer)
+        self._lane = outer
+        return True
+
     def _dots(self, home: Block, node: UOp, group: list[UOp]) -> bool:
         """A fold that is sums of products of bytes, with those of its copies that have the same codes; whether it is.
 
@@ -348,9 +359,8 @@ class Body:
         found = {copy: self._quads(copy) for copy in group}
         alike = {copy: own for copy, own in found.items() if own is not None and same_codes(own, first)}
         pieces = self._pieces() if self._in_lanes(node) else (None,)
-        load = (
-            self._load if len(alike) == 1 else lambda *of: self._loaded(*of)[0]
-        )  # rows share what the first one reads
+        # rows share what the first one reads
+        load = self._load if len(alike) == 1 else lambda *of: self._loaded(*of)[0]
         home.known |= write_dots(alike, pieces, Writer(home.lines.append, self._nest.name, load, self._operand))
         return True
 
@@ -372,15 +382,7 @@ class Body:
             self._places[key] = tuple(copy[0] for copy in unroll((value,), ranges, self._copies))
         return self._places[key]
 
-    def _fold(
-        self,
-        block: Block,
-        op: str,
-        ranges: Values,
-        values: Values,
-        totals: list[tuple[int, Piece | None, str]],
-        parked: list[str],
-    ) -> None:
+    def _fold(self, block: Block, op: str, ranges: Values, values: Values, totals: Totals, parked: list[str]) -> None:
         if not ranges:
             n = 2 if op == "mulacc" else 1
             for which, piece, name in totals:

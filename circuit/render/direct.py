@@ -1,12 +1,16 @@
 """Values that processors give in fewer instructions than their definitions have ops.
 
-An f16 that is decoded is converted; bits of a word that stay where they are are masked; a value that depends on four
-bits of a word alone is picked from its sixteen possible values. Each gives the same value, for every operand.
+An f16 that is decoded is converted, as it is read where the halves of the lanes stand side by side; bits of a word that
+stay where they are are masked; a value that depends on four bits of a word alone is picked from its sixteen possible
+values; and what codes.py says of codes. Each gives the same value, for every operand.
 """
 
 from dataclasses import dataclass
 
+from circuit.render.codes import decided, four_bytes, rounded
+from circuit.render.lanes import Piece
 from circuit.render.peephole import half_of, mask_of
+from circuit.render.places import Halves, halves
 from circuit.uop.bounds import bounds
 from circuit.uop.node import Const, DType, Op, UOp, const, substitute, toposort
 from circuit.uop.simplify import simplify
@@ -17,18 +21,36 @@ PICKED = 16
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """C for a vector, with `{x}` for that of the operand and `{table}` for the constants that it picks from."""
+    """C for a vector, with `{x}` for that of the operand, or the address of halves, and `{table}` for the constants
+    that it picks from.
+
+    `of_address`: the operand is a load, and `{x}` is where its first lane is loaded from.
+    """
 
     text: str
-    operand: UOp
+    operands: tuple[UOp, ...]
     table: tuple[UOp, ...] = ()
+    halves: Halves | None = None
+    of_address: bool = False
 
 
-def direct(node: UOp, width: int) -> Direct | None:
-    """How the lanes of a value are computed at once; None where by its ops."""
+def direct(node: UOp, lane: UOp, piece: Piece) -> Direct | None:
+    """How a piece of the lanes of a value is computed at once; None where by its ops."""
+    side = decided(node, lane, piece)
+    if side is not None:
+        return Direct("{x}", (side,))
+    width = piece.width
     match node.op:
+        case _ if width == 1:
+            return None
+        case Op.WHERE:
+            found = rounded(node)
+            return None if found is None else Direct(f"met_rounded_x{width}({{x}}, {found.lo}, {found.hi})", (found.x,))
+        case Op.ADD:
+            first = four_bytes(node, lane, piece)
+            return None if first is None else Direct(f"met_four_bytes_x{width}({{x}})", (first,), of_address=True)
         case Op.BITCAST:
-            return _half(node, width)
+            return _half(node, lane, piece)
         case Op.SHL:
             return _masked(node)
         case Op.CAST if width == PICKED and node.dtype is DType.F32 and mask_of(node.src[0]) is None:
@@ -36,14 +58,17 @@ def direct(node: UOp, width: int) -> Direct | None:
     return None
 
 
-def _half(node: UOp, width: int) -> Direct | None:
-    half = half_of(node)
+def _half(node: UOp, lane: UOp, piece: Piece) -> Direct | None:
+    half, width = half_of(node), piece.width
     if half is None:
         return None
+    found = halves(half, lane, piece)
+    if found is not None:
+        return Direct(f"met_halves_x{width}({{x}})", (), halves=found)
     if half.op in (Op.FLOORDIV, Op.FLOORMOD):  # by 2**16: half of a word
         which = "high" if half.op is Op.FLOORDIV else "low"
-        return Direct(f"met_{which}_half_x{width}({{x}})", half.src[0])
-    return Direct(f"met_half_x{width}({{x}})", half)
+        return Direct(f"met_{which}_half_x{width}({{x}})", half.src[:1])
+    return Direct(f"met_half_x{width}({{x}})", (half,))
 
 
 def _masked(node: UOp) -> Direct | None:
@@ -51,7 +76,7 @@ def _masked(node: UOp) -> Direct | None:
     if found is None:
         return None
     word, mask = found
-    return Direct(f"{{x}} & {mask}u" if node.dtype is DType.U32 else f"{{x}} & {mask - (mask >> 31 << 32)}", word)
+    return Direct(f"{{x}} & {mask}u" if node.dtype is DType.U32 else f"{{x}} & {mask - (mask >> 31 << 32)}", (word,))
 
 
 def _picked(node: UOp) -> Direct | None:
@@ -66,7 +91,7 @@ def _picked(node: UOp) -> Direct | None:
         return None
     table = tuple(simplify(substitute(node, {code: const(DType.U32, n)})) for n in range(PICKED))
     assert all(value.op is Op.CONST for value in table), "an op of constants is not folded"
-    return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", _low_bits(code), table)
+    return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", (_low_bits(code),), table)
 
 
 def _depends_on_one(node: UOp, code: UOp) -> bool:

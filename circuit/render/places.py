@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from circuit.render.lanes import Affine, Piece, affine, stride, total
-from circuit.uop.build import i32, loop
-from circuit.uop.node import Axis, UOp, substitute
+from circuit.uop.build import i32, loop, u32
+from circuit.uop.node import Axis, Op, UOp, substitute
 from circuit.uop.simplify import simplify
 
 
@@ -40,6 +40,35 @@ def place(index: UOp, lane: UOp | None, piece: Piece | None, depth: Callable[[UO
     if step is not None:
         return _affine_place(sum_of, inner, step, 0, depth)
     return Place(None, 0, 0, gather=index)
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Lanes 2*n and 2*n + 1 of a piece are the low and the high half of the word that `load` reads at `index`, which
+    ascends with n = `pair`.
+    """
+
+    load: UOp
+    index: UOp
+    pair: UOp
+
+    def place(self, depth: Callable[[UOp], int]) -> Place:
+        """Of the words."""
+        return _affine_place(affine(self.index), self.pair, 1, 0, depth)
+
+
+def halves(half: UOp, lane: UOp, piece: Piece) -> Halves | None:
+    """How the lanes of a piece stand side by side in what the kernel is given; `half` is the 16 bits of a lane."""
+    if half.op is not Op.WHERE or piece.width % 2:
+        return None
+    pair = loop("pair of lanes", piece.width // 2, Axis.UPCAST)
+    low, high = (simplify(substitute(half, {lane: pair * 2 + (piece.start + n)})) for n in (0, 1))
+    if (low.op, high.op) != (Op.FLOORMOD, Op.FLOORDIV) or low.src != high.src or low.src[1] is not u32(0x10000):
+        return None
+    load = low.src[0]
+    if load.op is not Op.LOAD or load.src[0].src[0].op is not Op.PARAM or stride(affine(load.src[0].src[1]), pair) != 1:
+        return None
+    return Halves(load, load.src[0].src[1], pair)
 
 
 def _affine_place(sum_of: Affine, lane: UOp | None, step: int, start: int, depth: Callable[[UOp], int]) -> Place:

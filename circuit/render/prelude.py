@@ -7,6 +7,7 @@ vectors of them need the alignment of one element only.
 """
 
 from circuit.render.lanes import widths
+from circuit.render.prelude_codes import prelude_codes
 from circuit.render.prelude_dots import prelude_dots
 
 _SCALAR = """\
@@ -19,7 +20,7 @@ typedef i32 i32m __attribute__((may_alias));
 typedef u32 u32m __attribute__((may_alias));
 typedef struct met_team met_team;
 #define MET_INLINE static inline __attribute__((always_inline, unused))
-#define MET_AHEAD(p) __builtin_prefetch((const char *)(p) + 2048)
+#define MET_AHEAD(p, n_bytes) __builtin_prefetch((const char *)(p) + (n_bytes))
 #define MET_LATER(p) (__builtin_prefetch(p, 0, 2), (p) += 64) /* into the second-level cache */
 #define MET_PARK(x) __asm__ volatile("" : "+m"(x)) /* lives in memory until its next use, which frees a register */
 #if defined(__has_builtin)
@@ -118,7 +119,13 @@ MET_INLINE i32x@W met_select_i32x@W(i32x@W p, i32x@W a, i32x@W b) {
 MET_INLINE u32x@W met_select_u32x@W(i32x@W p, u32x@W a, u32x@W b) {
   return (u32x@W)met_select_f32x@W(p, (f32x@W)a, (f32x@W)b);
 }
-MET_INLINE i32x@W met_max_i32x@W(i32x@W a, i32x@W b) { return met_select_i32x@W(a < b, b, a); }
+MET_INLINE i32x@W met_max_i32x@W(i32x@W a, i32x@W b) {
+#if @INTEGERS && !defined(__clang__)
+  return @LARGER;
+#else
+  return met_select_i32x@W(a < b, b, a);
+#endif
+}
 MET_INLINE u32x@W met_max_u32x@W(u32x@W a, u32x@W b) { return met_select_u32x@W((i32x@W)(a < b), b, a); }
 """
 _FMA = (
@@ -152,11 +159,26 @@ MET_INLINE f32x@W met_trunc_f32x@W(f32x@W x) { for (int l = 0; l < @W; l++) x[l]
 #endif
 """
 )
-_HALVES = """\
+_SIDE_BY_SIDE = """\
+MET_INLINE f32x@W met_halves_x@W(const u32m *p) { /* of 2 lanes a word */
+  typedef unsigned short shorts __attribute__((vector_size(@H), aligned(4), may_alias));
+  return met_half_x@W(__builtin_convertvector(*(const shorts *)p, u32x@W));
+}
+"""
+_HALVES = (
+    """\
 MET_INLINE f32x@W met_half_x@W(u32x@W h) { return met_half_by_parts_x@W(h); } /* the high half is zero */
 MET_INLINE f32x@W met_low_half_x@W(u32x@W w) { return met_half_by_parts_x@W(w & 0xffffu); }
 MET_INLINE f32x@W met_high_half_x@W(u32x@W w) { return met_half_by_parts_x@W(w >> 16); }
 """
+    + _SIDE_BY_SIDE
+)
+
+
+def _halves(width: int) -> str:
+    return _HALVES.replace("@W", str(width)).replace("@H", str(2 * width))
+
+
 _HALF8 = (
     """\
 #if defined(__F16C__) && defined(__AVX2__) && !defined(__clang__)
@@ -175,9 +197,13 @@ MET_INLINE f32x8 met_high_half_x8(u32x8 w) {
   return __builtin_ia32_vcvtph2ps256((met_shorts_8)__builtin_ia32_vextractf128_si256(met_halves_apart_x8(w), 1));
 }
 MET_INLINE f32x8 met_half_x8(u32x8 h) { return met_low_half_x8(h); }
+MET_INLINE f32x8 met_halves_x8(const u32m *p) { /* of 2 lanes a word */
+  typedef short shorts __attribute__((vector_size(16), aligned(4), may_alias));
+  return __builtin_ia32_vcvtph2ps256(*(const shorts *)p);
+}
 #else
 """
-    + _HALVES.replace("@W", "8")
+    + _halves(8)
     + "#endif\n"
 )
 _HALF16 = (
@@ -203,9 +229,13 @@ MET_INLINE f32x16 met_high_half_x16(u32x16 w) {
   return met_f32x16_of_halves(__builtin_ia32_extracti64x4_mask(h, 1, (met_longs_4){0}, -1));
 }
 MET_INLINE f32x16 met_half_x16(u32x16 h) { return met_low_half_x16(h); }
+MET_INLINE f32x16 met_halves_x16(const u32m *p) { /* of 2 lanes a word */
+  typedef i64 longs __attribute__((vector_size(32), aligned(4), may_alias));
+  return met_f32x16_of_halves(*(const longs *)p);
+}
 #else
 """
-    + _HALVES.replace("@W", "16")
+    + _halves(16)
     + "#endif\n"
 )
 _PICK16 = """\
@@ -229,6 +259,8 @@ _X86 = {
         "@SELECT": "__builtin_ia32_blendvps(b, a, (f32x4)p)",
         "@MAX": "__builtin_ia32_maxps(b, a)",
         "@TRUNC": "__builtin_ia32_roundps(x, 11)",
+        "@INTEGERS": "defined(__SSE4_1__)",
+        "@LARGER": "__builtin_ia32_pmaxsd128(a, b)",
     },
     "8": {
         "@FMA": "defined(__FMA__)",
@@ -237,6 +269,8 @@ _X86 = {
         "@SELECT": "__builtin_ia32_blendvps256(b, a, (f32x8)p)",
         "@MAX": "__builtin_ia32_maxps256(b, a)",
         "@TRUNC": "__builtin_ia32_roundps256(x, 11)",
+        "@INTEGERS": "defined(__AVX2__)",
+        "@LARGER": "__builtin_ia32_pmaxsd256(a, b)",
     },
     "16": {
         "@FMA": "defined(__AVX512F__)",
@@ -245,6 +279,8 @@ _X86 = {
         "@SELECT": "(f32x16)((p & (i32x16)a) | (~p & (i32x16)b))",
         "@MAX": "__builtin_ia32_maxps512_mask(b, a, a, -1, 4)",
         "@TRUNC": "__builtin_ia32_rndscaleps_mask(x, 11, x, -1, 4)",
+        "@INTEGERS": "defined(__AVX512F__)",
+        "@LARGER": "__builtin_ia32_pmaxsd512_mask(a, b, a, -1)",
     },
 }
 
@@ -257,5 +293,6 @@ def prelude(lanes: int) -> str:
         for name, code in _X86[str(width)].items():
             text = text.replace(name, code)
         parts += [text.replace("@R", "x" if width < 16 else "v").replace("@W", str(width))]
-        parts += {4: [_HALVES.replace("@W", "4")], 8: [_HALF8], 16: [_HALF16, _PICK16]}[width]
-    return "".join([*parts, *(prelude_dots(width) for width in (1, *sorted(widths(lanes))))])
+        parts += {4: [_halves(4)], 8: [_HALF8], 16: [_HALF16, _PICK16]}[width]
+    every = (1, *sorted(widths(lanes)))
+    return "".join([*parts, *map(prelude_codes, every), *map(prelude_dots, every)])

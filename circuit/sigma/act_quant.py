@@ -10,8 +10,8 @@ magnitudes' bits, so a NaN counts as larger than all numbers: a group with a NaN
 and codes 0 for it; then a projection, whose terms have the scale as a factor, gives NaN. |x / scale| is below 127.1, so
 rounding to a code never meets the clamp, which is there for the bounds of what follows.
 
-A row is stored as 10 words a group: the scale's bits, the sum, and eight words of four codes, k ascending from the
-lowest byte. Source of the scheme: Q8_1 of llama.cpp (ggml-quants.c, quantize_row_q8_1_ref), whose scale is the quotient
+A row is stored as 10 words a group: eight words of four codes, k ascending from the lowest byte, the scale's bits, and
+the sum. Source of the scheme: Q8_1 of llama.cpp (ggml-quants.c, quantize_row_q8_1_ref), whose scale is the quotient
 M / 127 in f16, whose ties go away from zero, and which stores scale * sum.
 """
 
@@ -37,8 +37,8 @@ from circuit.uop.node import DType, UOp
 
 TINY = 2.0**-100
 LARGEST = 127
-HEAD = 2
-"""Words of a group before its codes."""
+CODE_WORDS = GROUP // 4
+"""Words of a group's codes. Behind them stand its scale and its sum."""
 WORDS = edge_words(INT8_G32, GROUP)
 _TO_EVEN = 1.5 * 2.0**23
 """Added to a number below 2**22 and taken away again, it leaves the nearest integer, ties to even."""
@@ -47,27 +47,30 @@ _TO_EVEN = 1.5 * 2.0**23
 def _act_quant(use: Use) -> Values:
     assert use.params["format"] == INT8_G32, use.params
     groups = use.inputs[0].shape[0] // GROUP
-    x = reshape(use.inputs[0], groups, GROUP)
     g, w = loop("group", groups), loop("word", WORDS)
+    k = loop("k_value", GROUP)
+    x = stage(index(reshape(use.inputs[0], groups, GROUP), g, k), k, where="local")  # whatever makes it, makes it once
     k = loop("k_largest", GROUP)
-    largest = reduce("max", cast(bitcast(index(x, g, k), DType.U32) % 2**31, DType.I32), k)
+    largest = reduce("max", cast(bitcast(index(x, k), DType.U32) % 2**31, DType.I32), k)
     magnitude = bitcast(cast(largest, DType.U32), DType.F32)
     tiny = magnitude < f32(TINY)
     scale = where(tiny, f32(0.0), magnitude * f32(1.0 / LARGEST))
     inverse = where(tiny, f32(0.0), reciprocal(scale))
 
-    def code(place: UOp) -> UOp:
-        near = index(x, g, place) * inverse + f32(_TO_EVEN) + f32(-_TO_EVEN)
-        return _least(maximum(cast(near, DType.I32), i32(-LARGEST)), i32(LARGEST))
-
+    k = loop("k_code", GROUP)
+    near = index(x, k) * inverse + f32(_TO_EVEN) + f32(-_TO_EVEN)
+    code = _least(maximum(cast(near, DType.I32), i32(-LARGEST)), i32(LARGEST))
+    codes = stage(code, k, where="local")
     k = loop("k_sum", GROUP)
-    total = reduce("add", code(k), k)
-    first = where(w < HEAD, 0, (w + -HEAD) * 4)
-    four = u32(0)
+    total = reduce("add", index(codes, k), k)
+
+    of_codes = w < CODE_WORDS
+    word = u32(0)
     for byte in range(4):
-        four = four + shl(cast(code(first + byte), DType.U32) % 256, 8 * byte)
-    head = where(w < 1, bitcast(scale, DType.U32), cast(total, DType.U32))
-    return (stage(where(w < HEAD, head, four), g, w),)
+        code = index(codes, where(of_codes, w * 4 + byte, byte))
+        word = word + shl(cast(code, DType.U32) % 256, 8 * byte)
+    head = where(w < CODE_WORDS + 1, bitcast(scale, DType.U32), cast(total, DType.U32))
+    return (stage(where(of_codes, word, head), g, w),)
 
 
 def _least(a: UOp, b: UOp) -> UOp:
@@ -76,17 +79,17 @@ def _least(a: UOp, b: UOp) -> UOp:
 
 def scale_of(row: UOp, group: UOp) -> UOp:
     """The scale of a group of a stored row: [words] u32."""
-    return bitcast(index(row, group * WORDS), DType.F32)
+    return bitcast(index(row, group * WORDS + CODE_WORDS), DType.F32)
 
 
 def sum_of(row: UOp, group: UOp) -> UOp:
     """The exact sum of its codes, as an i32."""
-    return cast(index(row, group * WORDS + 1), DType.I32)
+    return cast(index(row, group * WORDS + CODE_WORDS + 1), DType.I32)
 
 
 def word_of_codes(row: UOp, group: UOp, place: UOp) -> UOp:
     """Word `place` of its codes: four of them."""
-    return index(row, group * WORDS + HEAD + place)
+    return index(row, group * WORDS + place)
 
 
 ACT_QUANT = OpKind(

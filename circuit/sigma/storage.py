@@ -3,7 +3,11 @@
 A baked tensor is an array of little-endian u32 words. `vector`: a word is one f32. `panel`: outputs stand in panels
 of P, a panel's words are lane-interleaved (word of lane l at ... + l), and the words of a panel follow the inputs k
 in ascending order, so that a kernel whose lanes are outputs streams it. Scales stand beside the codes that they
-belong to. In the table, the words of a lane are in order, and fields count from the lowest bit on, in ascending k, but
+belong to. f16 differs: its units of two inputs have as many words, but outputs share them, so that a vector of
+lanes is converted as it is read. Of 16 outputs (`halves_together`), the halves of the even k come first, then those of
+the odd k, the lane of the lower number low.
+
+In the table, the words of a lane are in order, and fields count from the lowest bit on, in ascending k, but
 for two: in a word of eight nibbles, byte b holds k = b low and k = b + 4 high, and in a word of 32 fifth bits, bit i of
 byte b is that of k = 4*i + b. So one mask takes the codes of four k in a row, as bytes in ascending k, out of a word.
 The nibbles of i4 are in ascending k.
@@ -11,7 +15,8 @@ The nibbles of i4 are in ascending k.
 | format      | unit of k | words of a unit for one lane                                                | bytes/weight |
 |-------------|-----------|-----------------------------------------------------------------------------|--------------|
 | f32         | 1         | the value                                                                   | 4            |
-| f16, bf16   | 2         | a pair, the even k low                                                      | 2            |
+| f16         | 2         | (two lanes share two words: see above)                                      | 2            |
+| bf16        | 2         | a pair, the even k low                                                      | 2            |
 | q8_0        | 2 x 32    | scale pair, the even block low; 2 x 8 words of four signed bytes            | 1.0625       |
 | q4_0 iq4_nl | 2 x 32    | scale pair, the even block low; 2 x 4 words of eight nibbles                | 0.5625       |
 | q4_1        | 32        | scale low, minimum high; 4 words of eight nibbles                           | 0.625        |
@@ -42,7 +47,7 @@ product before the last step is exact. f8_e4m3 is code*scale with the code as a 
 mantissa (no infinities), i4 is (code-zero)*scale.
 """
 
-from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES
+from circuit.formats import BROUGHT_TOGETHER, FORMATS, IQ4_NL_VALUES, MXFP4_VALUES, halves_together
 from circuit.sigma.storage_coded import CODED_FORMATS, panel_words_at, parts_of, value_of
 from circuit.sigma.storage_codes import (
     byte,
@@ -55,7 +60,7 @@ from circuit.sigma.storage_codes import (
     odd,
     signed_byte,
 )
-from circuit.uop.build import bitcast, cast, mulacc, shl, u32, where
+from circuit.uop.build import bitcast, cast, index, mulacc, shl, u32, where
 from circuit.uop.node import DType, UOp
 
 _OFTEN = ("f32", "bf16", "f16", "q4_1")
@@ -85,7 +90,7 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
         case "bf16":
             return bitcast(where(odd(k), word(0) - word(0) % 65536, shl(word(0), 16)), DType.F32)
         case "f16":
-            return decode_f16(half(word(0), k))
+            return decode_f16(_half_in_panel(words, shape, panel, j, k))
         case "iq4_nl":
             code = nibble(word(k % 64 // 8 + 1), k)
             return _f32(looked_up(code, IQ4_NL_VALUES)) * decode_f16(half(word(0), k // 32))
@@ -110,6 +115,13 @@ def decode_panel(format: str, words: UOp, shape: tuple[int, int], panel: int, j:
             short = bitcast(shl(word(0), 16), DType.F32)
             return _f32(code) * (_low(word(0)) if format.startswith("i4_f16") else short)
     raise AssertionError(f"no panel layout for format {format}")
+
+
+def _half_in_panel(words: UOp, shape: tuple[int, int], panel: int, j: UOp, k: UOp) -> UOp:
+    """The f16 of input k of output j, as a u32."""
+    side, lane = halves_together(panel), j % panel
+    unit = (j // panel * -(-shape[1] // 2) + k // 2) * panel
+    return half(index(words, unit + lane // side * side + k % 2 * (side // 2) + lane % side // 2), lane)
 
 
 def _symmetric(head: UOp, scale: UOp, code: UOp) -> UOp:

@@ -12,6 +12,8 @@ lanes:128   lane l folds k = l, l+128, ...; then lane l += lane l+64, +32, ..., 
 A name ends in apostrophes where it would not be the only one; a schedule names ranges without them.
 """
 
+from dataclasses import replace
+
 from circuit.uop.build import after, alloc, end, i32, index, load, loop, reduce, store, where
 from circuit.uop.node import Axis, Const, DType, Fold, Loop, Op, Storage, UOp, const, substitute, toposort
 from circuit.uop.scalar import identity
@@ -64,7 +66,9 @@ class Taken:
     def alloc_like(self, room: UOp) -> UOp:
         """Local storage of its own, of the size and type of another."""
         assert isinstance(room.arg, Storage), room
-        return self.alloc(room.arg.size, room.arg.dtype, room.arg.name)
+        like = self.alloc(room.arg.size, room.arg.dtype, room.arg.name)
+        assert isinstance(like.arg, Storage)
+        return UOp(Op.ALLOC, (), replace(room.arg, slot=like.arg.slot))
 
     def free(self, name: str) -> None:
         """The name is not used any more."""

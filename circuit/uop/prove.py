@@ -9,7 +9,7 @@ Nothing is reassociated, distributed or contracted. What `make` does besides is 
 equal: constants fold, a + b = b + a, a * b = b * a, x + -0 = x, x * 1 = x, and the like.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from circuit.errors import PlanError, Problem
 from circuit.uop.build import group
@@ -54,6 +54,14 @@ class Dag:
     def leaf(self, name: str, place: int, dtype: DType = DType.F32) -> Expression:
         """One element of such an array."""
         return self._intern(Op.LOAD, dtype, (), name, place)
+
+    def halves(self, low: Scalar, high: Scalar) -> Scalar:
+        """A word of the low halves of two words."""
+        low, high = (self._u32(Op.FLOORMOD, half, _HALF) for half in (low, high))
+        return self._u32(Op.ADD, low, self._u32(Op.MUL, high, _HALF))
+
+    def _u32(self, op: Op, a: Scalar, b: Scalar) -> Scalar:
+        return self._function(op, DType.U32, DType.U32)(a, b)
 
     def constant(self, value: Scalar, dtype: DType) -> Expression:
         """The number as an expression; an expression is its own."""
@@ -122,6 +130,7 @@ def _known(node: Expression) -> Scalar:
 
 
 _ONE, _NEGATIVE_ZERO = 0x3F800000, 0x80000000  # float32 bits
+_HALF = 0x10000
 
 
 def _same(op: Op, dtype: DType, src: tuple[Expression, ...]) -> Expression | None:
@@ -140,8 +149,14 @@ def _same(op: Op, dtype: DType, src: tuple[Expression, ...]) -> Expression | Non
             return b if _is(b, 0) else a if _is(b, 1) else None  # x * 0 = 0, x * 1 = x, of integers
         case Op.ADD | Op.XOR | Op.SHL:
             return a if _is(b, 0) else None  # x + 0 = x ^ 0 = x << 0 = x, of integers
+        case Op.FLOORDIV if dtype is DType.U32 and _is(b, _HALF):
+            return next((high for low, high in _halves_of(a) if max(_most(low), _most(high)) < _HALF), None)
         case Op.FLOORDIV:
             return a if _is(b, 1) else None  # x // 1 = x
+        case Op.FLOORMOD if dtype is DType.U32 and b.op is Op.CONST and _most(a) < b.bits:
+            return a  # x % d = x for x < d
+        case Op.FLOORMOD if dtype is DType.U32 and _is(b, _HALF):
+            return next((low for low, _ in _halves_of(a) if _most(low) < _HALF), None)
         case Op.MAX:
             return a if a is b else None  # max(x, x) = x
         case Op.WHERE:
@@ -153,6 +168,23 @@ def _same(op: Op, dtype: DType, src: tuple[Expression, ...]) -> Expression | Non
         case Op.TRUNC:
             return a if a.op is Op.TRUNC or dtype is not DType.F32 else None  # trunc(trunc(x)) = trunc(x)
     return None
+
+
+def _most(node: Expression) -> int:
+    """A u32 is at most this, by the constants that it was divided by last."""
+    if node.op not in (Op.FLOORDIV, Op.FLOORMOD) or node.src[1].op is not Op.CONST or node.src[1].bits == 0:
+        return 2**32 - 1
+    return node.src[1].bits - 1 if node.op is Op.FLOORMOD else _most(node.src[0]) // node.src[1].bits
+
+
+def _halves_of(node: Expression) -> Iterator[tuple[Expression, Expression]]:
+    """(low, high) of each way to read a u32 as low + high * 2**16.
+
+    Of halves that are below 2**16, low is the sum's remainder and high its quotient; nothing wraps.
+    """
+    for low, moved in (node.src, node.src[::-1]) if node.op is Op.ADD else ():
+        if moved.op is Op.MUL and _is(moved.src[1], _HALF):
+            yield low, moved.src[0]
 
 
 def _is(node: Expression, bits: int) -> bool:

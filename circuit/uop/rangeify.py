@@ -8,8 +8,10 @@ captured: bound ranges live in an environment, and every loop of the result has 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 
-from circuit.uop.build import after, alloc, end, i32, index, load, store, where
+from circuit.uop.bounds import bounds
+from circuit.uop.build import after, end, i32, index, load, store, where
 from circuit.uop.node import Const, Fold, Loop, Op, Param, Space, Stage, Storage, UOp, bound_ranges
+from circuit.uop.scalar import LIMITS
 from circuit.uop.simplify import simplify
 
 Places = tuple[UOp, ...]
@@ -176,10 +178,11 @@ class Lowering:
         for n in node.shape:
             size *= n
         self._allocs += 1
-        room = alloc(self._allocs - 1, size, node.dtype, f"stage{self._allocs - 1}")
+        slot, name = self._allocs - 1, f"stage{self._allocs - 1}"
         loops, inner = yield from self._open(node.src[1:], env)
         lanes = tuple(self._fresh("lane", i32(n)) for n in node.src[0].shape)
         value = yield (node.src[0], lanes, inner)
+        room = UOp(Op.ALLOC, (), Storage(slot, size, node.dtype, name, *_narrower(value)))
         place = simplify(flat_index((*loops, *lanes), node.shape))
         return after(room, end(store(index(room, place), value), *loops, *lanes))
 
@@ -206,6 +209,11 @@ class Lowering:
         for k in reversed(range(len(parts) - 1)):
             chosen = where(first < k + 1, parts[k], chosen)
         return chosen
+
+
+def _narrower(value: UOp) -> tuple[int | None, int | None]:
+    """The bounds of what is stored, where they say more than its type."""
+    return bounds(value) if value.dtype in LIMITS and bounds(value) != LIMITS[value.dtype] else (None, None)
 
 
 def flat(node: UOp) -> UOp:

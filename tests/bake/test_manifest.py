@@ -45,7 +45,7 @@ recipes: st.SearchStrategy[Recipe] = st.recursive(
 
 def test_the_text_names_layout_place_and_recipe() -> None:
     assert manifest_text(build_manifest(WEIGHTS, 4, (("lm_head.weight", "embed.weight"),))) == (
-        "manifest 2 panel 4 bytes 6976\n"
+        "manifest 3 panel 4 bytes 6976\n"
         'equal "lm_head.weight" "embed.weight"\n'
         'weight "embed" q8_0 panel 100x64 at 0 bytes 6800 <- "token_embd.weight"\n'
         'weight "l0.norm" bf16 vector 3 at 6848 bytes 12 <- "norm"\n'
@@ -100,8 +100,8 @@ def test_what_is_no_recipe_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("manifest 2", "manifest 1", 1, "not a line of a manifest"),
-        ("bytes 6976", "bytes 6912", 1, f"{FOLLOWS} `manifest 2 panel 4 bytes 6976`"),
+        ("manifest 3", "manifest 1", 1, "not a line of a manifest"),
+        ("bytes 6976", "bytes 6912", 1, f"{FOLLOWS} `manifest 3 panel 4 bytes 6976`"),
         ("q8_0", "q8_k", 2, "not a line of a manifest"),
         ("panel 100x64", "vector 100x64", 2, "not a line of a manifest"),
         ("at 6848", "at 6784", 3, f'{FOLLOWS} `weight "l0.norm" bf16 vector 3 at 6848 bytes 12 <- "norm"`'),

@@ -13,7 +13,7 @@ from circuit.uop.node import DType
 from circuit.uop.rangeify import Lowering
 from circuit.uop.scalar import Value
 
-N = 3
+N = 4
 
 
 @pytest.mark.parametrize("format", PANEL_FORMATS)

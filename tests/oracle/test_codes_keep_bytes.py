@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from circuit.formats import FORMATS
 from circuit.lower.schedules import schedule
@@ -51,13 +52,31 @@ def blocks(format: str, k: int) -> Bytes:
     return stored.reshape(OUTPUTS, -1)
 
 
+QUANTS: dict[str, tuple[int, dict[str, int]]] = {
+    "act_quant": (11, {}),
+    "act_quant_by_groups": (11, {"turn": 4}),
+    "act_quant_of_one": (1, {"turn": 4}),
+    "act_quant_of_48": (48, {"turn": 4}),
+}
+"""Groups, and the values of the point."""
+
+
+def rows_to_code(groups: int) -> NDArray[np.float32]:
+    """Ordinary rows, and a group each of zeros, with a NaN, an infinity, ties, and numbers that are tiny."""
+    shape = (ROWS, groups * 32)
+    x = (RNG.standard_normal(shape) * 2.0 ** RNG.integers(-8, 8, shape)).astype(np.float32)
+    x[1, :32] = np.arange(32, dtype=np.float32) - 15.5
+    x[1, 0] = 127
+    x[2, :32], x[3, 5], x[4, 31] = 0.0, np.nan, np.inf
+    x[2, -32:], x[4, -32:] = 2.0**-101, x[4, -32:] * np.float32(2.0**-98)
+    return x
+
+
 @cache
 def case_of(name: str) -> tuple[OneOp, tuple[UOp, ...]]:
     """The case with its scheduled kernel."""
-    if name == "act_quant":
-        x = (RNG.standard_normal((ROWS, 352)) * 2.0 ** RNG.integers(-8, 8, (ROWS, 352))).astype(np.float32)
-        x[2, :64], x[3, 5], x[4, 40] = 0.0, np.nan, np.inf
-        case, at, unit = quant_case(x), point("act_quant", lanes=8), 1
+    if name in QUANTS:
+        case, at, unit = quant_case(rows_to_code(QUANTS[name][0])), point("act_quant", **QUANTS[name][1]), 1
     elif name == "q4_0_odd":  # a tail of half a unit
         case, at, unit = linear_case(stored_row(rows_of_codes(288)), "q4_0", blocks("q4_0", 288)), DECODE, 64
     else:
@@ -72,7 +91,7 @@ def case_of(name: str) -> tuple[OneOp, tuple[UOp, ...]]:
 REGISTERS = ((8, ("-mno-avx512vnni",)), (8, ()), (16, ()))
 """Lanes, and flags: eight with the products of AVX2, and the processor's best for eight and sixteen."""
 
-OFTEN = ("act_quant", "q4_0_odd", "q4_1_prefill", "q8_0_prefill", "q5_0_decode")
+OFTEN = (*QUANTS, "q4_0_odd", "q4_1_prefill", "q8_0_prefill", "q5_0_decode")
 RARE = tuple(f"{format}_{name}" for format in CODED_FORMATS for name in POINTS if f"{format}_{name}" not in OFTEN)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from circuit.errors import PlanError
 from circuit.uop import build as u
-from circuit.uop.node import DType, UOp
+from circuit.uop.node import DType, Op, UOp
 from circuit.uop.prove import Dag, Scalar, difference, text
 from circuit.uop.rangeify import Lowering
 from circuit.uop.schedule import Reorder, Schedule, Split, Thread, Upcast, apply
@@ -102,6 +102,45 @@ def test_what_is_not_equal_for_every_input_differs(one: UOp, other: UOp) -> None
 )  # fmt: skip
 def test_what_is_equal_for_every_input_is_one_node(one: UOp, other: UOp) -> None:
     check(put(one), put(other), None)
+
+
+def read(word: UOp) -> list[UOp]:
+    return [u.load(u.index(word, 0)) % 65536, u.load(u.index(word, 0)) // 65536]
+
+
+WORD = u.param(3, DType.U32, (1,), "word")
+
+
+def halves_of(dag: Dag, word: Scalar) -> list[Scalar]:
+    """The two halves of a word as a program reads them."""
+    outs = [u.param(slot, DType.U32, (1,), "half") for slot in (4, 5)]
+    buffers: dict[int, list[Scalar]] = {3: [word], 4: [0], 5: [0]}
+    for out, value in zip(outs, read(WORD), strict=True):
+        dag.run((u.store(u.index(out, 0), value),), buffers, {})
+    return [buffers[4][0], buffers[5][0]]
+
+
+def test_a_word_of_two_halves_has_those_halves() -> None:
+    dag = Dag()
+    a, b = dag.leaf("a", 0, DType.U32), dag.leaf("b", 0, DType.U32)
+    (low, _), (other, high) = halves_of(dag, a), halves_of(dag, b)
+    assert halves_of(dag, dag.halves(a, b)) == [low, other]
+    assert halves_of(dag, dag.halves(b, a)) == [other, low]
+    assert halves_of(dag, dag.halves(a, 0))[0] is low
+    divide, rest = (dag.domain.function(op, DType.U32, DType.U32) for op in (Op.FLOORDIV, Op.FLOORMOD))
+    sign = divide(low, 32768)
+    assert rest(sign, 2) is sign
+    assert rest(sign, 1) is not sign
+    assert high not in halves_of(dag, dag.halves(a, b))
+
+
+def test_words_that_are_not_below_two_to_the_sixteen_are_no_halves() -> None:
+    dag = Dag()
+    a, b = dag.leaf("a", 0, DType.U32), dag.leaf("b", 0, DType.U32)
+    add, mul = (dag.domain.function(op, DType.U32, DType.U32) for op in (Op.ADD, Op.MUL))
+    low, high = halves_of(dag, add(a, mul(b, 65536)))  # a may carry into b, and b may wrap
+    assert low is not a
+    assert high is not b
 
 
 def test_a_stored_value_is_what_is_loaded_again() -> None:
