@@ -43,15 +43,15 @@ class OneOp:
 def codes_of(words: U32) -> Coded:
     """Stored rows, read."""
     groups = np.ascontiguousarray(words).reshape(len(words), -1, 10)
-    codes = np.ascontiguousarray(groups[..., 2:]).view(np.int8)
-    return Coded(scales=groups[..., 0].copy().view(np.float32), sums=groups[..., 1].copy().view(np.int32), codes=codes)
+    codes = np.ascontiguousarray(groups[..., :8]).view(np.int8)
+    return Coded(scales=groups[..., 8].copy().view(np.float32), sums=groups[..., 9].copy().view(np.int32), codes=codes)
 
 
 def stored_row(rows: Coded) -> U32:
     """Rows, as act_quant stores them."""
     heads = [rows.scales.view(np.uint32)[..., None], rows.sums.view(np.uint32)[..., None]]
     codes = np.ascontiguousarray(rows.codes).view(np.uint32)
-    return np.concatenate([*heads, codes], axis=2).reshape(len(rows.scales), -1)
+    return np.concatenate([codes, *heads], axis=2).reshape(len(rows.scales), -1)
 
 
 def quant_case(x: F32) -> OneOp:
