@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from circuit.render.across import Writer as AcrossWriter
 from circuit.render.across import along, write_across
-from circuit.render.ahead import HALVES_AHEAD, WORDS_AHEAD, Ahead
+from circuit.render.ahead import Ahead
 from circuit.render.blocks import Block, Nest, Want, axis_of
 from circuit.render.declared import Declared
 from circuit.render.direct import Direct, direct
 from circuit.render.dots import Quad, Writer, quads, same_codes, write_dots
 from circuit.render.effects import first_thread_only, holds_loop, parts_of
-from circuit.render.expr import c_type, expression, iota, literal, memory_type, spread, step
-from circuit.render.lanes import Piece, pieces, storage
-from circuit.render.places import Place, place
+from circuit.render.expr import c_type, expression, iota, literal, spread, step
+from circuit.render.lanes import Lanes, Piece, pieces, storage
+from circuit.render.memory import Memory
 from circuit.render.unroll import Copies, fills_room, unroll
 from circuit.uop.node import (
     Axis,
@@ -44,12 +44,12 @@ class Body:
     """Writes one kernel. A piece of None stands for a value that is the same in all lanes."""
 
     def __init__(self, lanes: int) -> None:
-        self._lanes = lanes  # of a register
+        self._width = lanes  # of a register
         self._nest = Nest()
         self._declared = Declared(self._nest.name)
         self._copies = Copies()
-        self._ahead = Ahead(self._nest, self._variable)
-        self._lane: UOp | None = None
+        self._lanes = Lanes()
+        self._memory = Memory(self._nest, self._declared, Ahead(self._nest, self._variable), self._lanes, self._value)
         self._directs: dict[Want, Direct | None] = {}
         self._places: dict[tuple[UOp, Values], Values] = {}
         self._dot_products: dict[UOp, tuple[Quad, ...] | None] = {}
@@ -86,15 +86,15 @@ class Body:
 
     def _loops(self, node: UOp, parent: Block) -> None:
         """The stores of an END in its loops, or a bare STORE."""
-        outer = self._lane
+        outer = self._lanes.over
         ranges = node.src[1:] if node.op is Op.END else ()
         ups = tuple(r for r in ranges if axis_of(r) is Axis.UPCAST)
         rolled = tuple(r for r in ranges if axis_of(r) is not Axis.UPCAST)
         effect = node.src[0] if node.op is Op.END else node
         vector = bool(ups) and not fills_room(effect, ups[-1])
-        self._lane = ups[-1] if vector else None
+        self._lanes.over = ups[-1] if vector else None
         self._within(parent, rolled, lambda block: self._stores(block, effect, ups[:-1] if vector else ups))
-        self._lane = outer
+        self._lanes.over = outer
 
     def _within(self, parent: Block, ranges: Values, inner: Callable[[Block], None]) -> None:
         """Runs `inner` in the innermost of nested loops."""
@@ -122,36 +122,22 @@ class Body:
                         self._store(block, node, piece)
 
     def _pieces(self) -> tuple[Piece | None, ...]:
-        return (None,) if self._lane is None else pieces(range_size(self._lane), self._lanes)
+        return (None,) if self._lanes.over is None else pieces(range_size(self._lanes.over), self._width)
 
     def _store(self, block: Block, node: UOp, piece: Piece | None) -> None:
         at, value = node.src
-        base, effects = storage(at)
-        for effect in effects:
+        for effect in storage(at)[1]:
             self._effect(effect)
         width = piece.width if piece is not None else 1
         text = self._operand(value, piece, width)
         if value.dtype is DType.BOOL and width > 1:
             text = f"({text} & 1)"
-        where = self._place(at.src[1], piece)
-        pointer = self._declared.pointer(base)
-        if width > 1 and where.step == 1:
-            kind = memory_type(value.dtype, width)
-            block.lines.append(f"*({kind} *){self._at(pointer, where)} = {text};")
-            return
-        elements = self._elements(pointer, where, piece)
-        if width == 1:
-            block.lines.append(f"{elements[0]} = {text};")
-            return
-        block.lines += [f"{element} = {text}[{n}];" for n, element in enumerate(elements)]
+        block.lines += self._memory.store(at, piece, text, value.dtype)
 
     # Values
 
-    def _in_lanes(self, node: UOp) -> bool:
-        return self._lane is not None and self._lane in node.ranges
-
     def _want(self, node: UOp, piece: Piece | None) -> Want:
-        return (node, piece if self._in_lanes(node) else None)
+        return (node, piece if self._lanes.hold(node) else None)
 
     def _value(self, node: UOp, piece: Piece | None = None) -> str:
         """C for a value; what it needs is written first, without recursion."""
@@ -181,7 +167,7 @@ class Body:
                 assert isinstance(node.arg, Param), node
                 return f"s{node.arg.slot}"
             case Op.RANGE if axis_of(node) is Axis.UPCAST:
-                assert node is self._lane, f"lanes {node.arg} inside other lanes"
+                assert node is self._lanes.over, f"lanes {node.arg} inside other lanes"
                 assert piece is not None, node
                 return iota(piece.start, piece.width)
             case Op.RANGE:
@@ -196,10 +182,12 @@ class Body:
                 self._ready(node)
                 return []
         found = self._direct(node, piece)
-        if found is not None and found.of_address:
-            self._ready(found.operands[0])
-            return []
-        return [self._want(s, piece) for s in (node.src if found is None else found.operands)]
+        if found is None:
+            return [self._want(s, piece) for s in node.src]
+        if isinstance(found.operand, UOp):
+            return [self._want(found.operand, piece)]
+        self._ready(found.operand.load)
+        return []
 
     def _ready(self, load: UOp) -> None:
         """What is stored before a load is."""
@@ -212,7 +200,7 @@ class Body:
             self._reduce(node)
             return
         if node.op is Op.LOAD:
-            text = self._load(node, piece, width)
+            text = self._memory.load(node, piece, width)
         elif (found := self._direct(node, piece)) is not None:
             text = self._at_once(found, piece, width)
         else:
@@ -224,26 +212,21 @@ class Body:
 
     def _direct(self, node: UOp, piece: Piece | None) -> Direct | None:
         """What gives the lanes of a piece at once."""
-        if piece is None or self._lane is None:
+        if piece is None or self._lanes.over is None:
             return None
         if (node, piece) not in self._directs:
-            self._directs[node, piece] = direct(node, self._lane, piece)
+            self._directs[node, piece] = direct(node, self._lanes.over, piece)
         return self._directs[node, piece]
 
     def _at_once(self, found: Direct, piece: Piece | None, width: int) -> str:
-        if found.halves is None:
-            table, operand = self._declared.vector(found.table) if found.table else "", found.operands[0]
-            x = self._address(operand, piece) if found.of_address else self._operand(operand, piece, width)
-            return found.text.format(x=x, table=table)
-        load, where = found.halves.load, found.halves.place(self._nest.depth)
-        at = self._at(self._declared.pointer(storage(load.src[0])[0]), where)
-        self._ask(load, at, HALVES_AHEAD if where.offset % 16 == 0 else 0, 2 * width)
-        return found.text.format(x=at)
+        table, of = self._declared.vector(found.table) if found.table else "", found.operand
+        x = self._operand(of, piece, width) if isinstance(of, UOp) else self._memory.address(of)
+        return found.text.format(x=x, table=table)
 
     def _operand(self, node: UOp, piece: Piece | None, width: int) -> str:
         """A value as an operand of `width` lanes."""
         text = self._value(node, piece)
-        if width == 1 or self._in_lanes(node):
+        if width == 1 or self._lanes.hold(node):
             return text
         if node.op is Op.CONST:
             return literal(node, width)
@@ -262,55 +245,6 @@ class Body:
             self._variables[r] = self._nest.name(f"{plain}_")
         return self._variables[r]
 
-    # Memory
-
-    def _load(self, node: UOp, piece: Piece | None, width: int) -> str:
-        """A value of storage; what follows a piece of words is asked for ahead of its time."""
-        text, at = self._loaded(node, piece, width)
-        if at is not None and node.dtype is DType.U32 and piece is not None:
-            self._ask(node, at, WORDS_AHEAD if piece.start % 16 == 0 else 0, 4 * width)
-        return text
-
-    def _ask(self, load: UOp, at: str, ahead: int, n_bytes: int) -> None:
-        base, _ = storage(load.src[0])
-        self._nest.home(load).lines += self._ahead.lines(load, base, at, ahead, n_bytes)
-
-    def _loaded(self, node: UOp, piece: Piece | None, width: int) -> tuple[str, str | None]:
-        """A value of storage, and its address where a vector is read from what the kernel is given."""
-        base, _ = storage(node.src[0])
-        pointer, where = self._declared.pointer(base), self._place(node.src[0].src[1], piece)
-        at = None
-        if width > 1 and where.step == 1:
-            at = self._at(pointer, where)
-            text = f"*(const {memory_type(node.dtype, width)} *){at}"
-        else:
-            elements = self._elements(pointer, where, piece)
-            text = elements[0] if width == 1 else f"({c_type(node.dtype, width)}){{{', '.join(elements)}}}"
-        if node.dtype is DType.BOOL:
-            text = f"{text} != 0" if width == 1 else f"(i32x{width})({text} != 0)"
-        return text, at if base.op is Op.PARAM else None
-
-    def _place(self, index: UOp, piece: Piece | None) -> Place:
-        return place(index, self._lane if self._in_lanes(index) else None, piece, self._nest.depth)
-
-    def _address(self, load: UOp, piece: Piece | None) -> str:
-        """Where the first lane is loaded from."""
-        base, _ = storage(load.src[0])
-        return self._at(self._declared.pointer(base), self._place(load.src[0].src[1], piece))
-
-    def _at(self, pointer: str, where: Place) -> str:
-        base = f" + {self._value(where.base)}" if where.base is not None else ""
-        return f"({pointer}{base} + {where.offset})"
-
-    def _elements(self, pointer: str, where: Place, piece: Piece | None) -> list[str]:
-        """One C element a lane."""
-        width = piece.width if piece is not None else 1
-        if where.gather is not None:
-            index = self._value(where.gather, piece)
-            return [f"{pointer}[{index}]"] if width == 1 else [f"{pointer}[{index}[{n}]]" for n in range(width)]
-        base = f"({pointer} + {self._value(where.base)})" if where.base is not None else pointer
-        return [f"{base}[{where.offset + n * where.step}]" for n in range(width)]
-
     # Reduces
 
     def _reduce(self, node: UOp) -> None:
@@ -324,7 +258,7 @@ class Body:
         totals: Totals = []
         start = const(node.dtype, identity(node.arg.op, node.dtype))
         for which, copy in enumerate(group):
-            for piece in self._pieces() if self._in_lanes(copy) else (None,):
+            for piece in self._pieces() if self._lanes.hold(copy) else (None,):
                 width, name = piece.width if piece is not None else 1, self._nest.name("a")
                 home.lines.append(f"{c_type(node.dtype, width)} {name} = {literal(start, width)};")
                 totals.append((which, piece, name))
@@ -339,13 +273,13 @@ class Body:
     def _across(self, home: Block, node: UOp) -> bool:
         """A fold whose places are lanes; whether it is."""
         r = along(node)
-        if r is None or self._in_lanes(node):
+        if r is None or self._lanes.hold(node):
             return False
-        outer, self._lane = self._lane, r
-        cut = pieces(range_size(r), self._lanes)
+        outer, self._lanes.over = self._lanes.over, r
+        cut = pieces(range_size(r), self._width)
         writer = AcrossWriter(home.lines.append, self._nest.name, self._operand)
         home.known[node, None] = write_across(node, cut, writer)
-        self._lane = outer
+        self._lanes.over = outer
         return True
 
     def _dots(self, home: Block, node: UOp, group: list[UOp]) -> bool:
@@ -358,9 +292,9 @@ class Body:
             return False
         found = {copy: self._quads(copy) for copy in group}
         alike = {copy: own for copy, own in found.items() if own is not None and same_codes(own, first)}
-        pieces = self._pieces() if self._in_lanes(node) else (None,)
+        pieces = self._pieces() if self._lanes.hold(node) else (None,)
         # rows share what the first one reads
-        load = self._load if len(alike) == 1 else lambda *of: self._loaded(*of)[0]
+        load = self._memory.load if len(alike) == 1 else self._memory.loaded
         home.known |= write_dots(alike, pieces, Writer(home.lines.append, self._nest.name, load, self._operand))
         return True
 
@@ -371,7 +305,7 @@ class Body:
             if node.arg == Fold("mulacc", 0, "fold") and [axis_of(r) for r in ranges] == [Axis.UPCAST]:
                 found = quads(list(zip(*(self._written_out(value, ranges) for value in node.src[:2]), strict=True)))
             words = (word for quad in found or () for word in quad.words)
-            same = all(self._in_lanes(word) == self._in_lanes(node) for word in words)
+            same = all(self._lanes.hold(word) == self._lanes.hold(node) for word in words)
             self._dot_products[node] = found if same else None
         return self._dot_products[node]
 

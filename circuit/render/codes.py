@@ -8,6 +8,7 @@ piece may all want the same one: the other is not computed.
 from dataclasses import dataclass
 
 from circuit.render.lanes import Piece, affine, stride
+from circuit.render.places import Span
 from circuit.uop.bounds import bounds
 from circuit.uop.build import f32, i32, loop
 from circuit.uop.node import Axis, DType, Op, UOp, const, substitute, toposort
@@ -53,8 +54,8 @@ def _rounded_by_sums(near: UOp) -> UOp | None:
     return x if added is f32(_TO_EVEN) else None
 
 
-def four_bytes(node: UOp, lane: UOp, piece: Piece) -> UOp | None:
-    """The load of a word's lowest byte, where the words of a piece are i32 of -128 .. 127 that follow each other.
+def four_bytes(node: UOp, lane: UOp, piece: Piece) -> Span | None:
+    """What a word's bytes are loaded from, where the words of a piece are i32 of -128 .. 127 that follow each other.
 
     A word is the low eight bits of each of four, the lowest first.
     """
@@ -72,13 +73,14 @@ def four_bytes(node: UOp, lane: UOp, piece: Piece) -> UOp | None:
         if load is None:
             return None
         loads[:0] = [load]
-    places = [affine(_in_piece(load.src[0].src[1], lane, piece)) for load in loads]
-    first = places[0]
+    indices = [_in_piece(load.src[0].src[1], lane, piece) for load in loads]
+    places = [affine(index) for index in indices]
+    first, over = places[0], _place_of(piece)
     follow = all(
         load.src[0].src[0] is loads[0].src[0].src[0] and place.terms == first.terms and place.offset == first.offset + n
         for n, (load, place) in enumerate(zip(loads, places, strict=True))
     )
-    return loads[0] if follow and stride(first, _place_of(piece)) == _BYTES else None
+    return Span(loads[0], indices[0], over, _BYTES) if follow and stride(first, over) == _BYTES else None
 
 
 def _low_byte_of(value: UOp) -> UOp | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from circuit.render.codes import decided, four_bytes, rounded
 from circuit.render.lanes import Piece
 from circuit.render.peephole import half_of, mask_of
-from circuit.render.places import Halves, halves
+from circuit.render.places import Span, halves
 from circuit.uop.bounds import bounds
 from circuit.uop.node import Const, DType, Op, UOp, const, substitute, toposort
 from circuit.uop.simplify import simplify
@@ -21,34 +21,30 @@ PICKED = 16
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """C for a vector, with `{x}` for that of the operand, or the address of halves, and `{table}` for the constants
-    that it picks from.
-
-    `of_address`: the operand is a load, and `{x}` is where its first lane is loaded from.
+    """C for a vector, with `{x}` for that of the operand, or for the address of the span that it is, and `{table}`
+    for the constants that it picks from.
     """
 
     text: str
-    operands: tuple[UOp, ...]
+    operand: UOp | Span
     table: tuple[UOp, ...] = ()
-    halves: Halves | None = None
-    of_address: bool = False
 
 
 def direct(node: UOp, lane: UOp, piece: Piece) -> Direct | None:
     """How a piece of the lanes of a value is computed at once; None where by its ops."""
     side = decided(node, lane, piece)
     if side is not None:
-        return Direct("{x}", (side,))
+        return Direct("{x}", side)
     width = piece.width
     match node.op:
         case _ if width == 1:
             return None
         case Op.WHERE:
             found = rounded(node)
-            return None if found is None else Direct(f"met_rounded_x{width}({{x}}, {found.lo}, {found.hi})", (found.x,))
+            return None if found is None else Direct(f"met_rounded_x{width}({{x}}, {found.lo}, {found.hi})", found.x)
         case Op.ADD:
-            first = four_bytes(node, lane, piece)
-            return None if first is None else Direct(f"met_four_bytes_x{width}({{x}})", (first,), of_address=True)
+            span = four_bytes(node, lane, piece)
+            return None if span is None else Direct(f"met_four_bytes_x{width}({{x}})", span)
         case Op.BITCAST:
             return _half(node, lane, piece)
         case Op.SHL:
@@ -62,13 +58,13 @@ def _half(node: UOp, lane: UOp, piece: Piece) -> Direct | None:
     half, width = half_of(node), piece.width
     if half is None:
         return None
-    found = halves(half, lane, piece)
-    if found is not None:
-        return Direct(f"met_halves_x{width}({{x}})", (), halves=found)
+    span = halves(half, lane, piece)
+    if span is not None:
+        return Direct(f"met_halves_x{width}({{x}})", span)
     if half.op in (Op.FLOORDIV, Op.FLOORMOD):  # by 2**16: half of a word
         which = "high" if half.op is Op.FLOORDIV else "low"
-        return Direct(f"met_{which}_half_x{width}({{x}})", half.src[:1])
-    return Direct(f"met_half_x{width}({{x}})", (half,))
+        return Direct(f"met_{which}_half_x{width}({{x}})", half.src[0])
+    return Direct(f"met_half_x{width}({{x}})", half)
 
 
 def _masked(node: UOp) -> Direct | None:
@@ -76,7 +72,7 @@ def _masked(node: UOp) -> Direct | None:
     if found is None:
         return None
     word, mask = found
-    return Direct(f"{{x}} & {mask}u" if node.dtype is DType.U32 else f"{{x}} & {mask - (mask >> 31 << 32)}", (word,))
+    return Direct(f"{{x}} & {mask}u" if node.dtype is DType.U32 else f"{{x}} & {mask - (mask >> 31 << 32)}", word)
 
 
 def _picked(node: UOp) -> Direct | None:
@@ -91,7 +87,7 @@ def _picked(node: UOp) -> Direct | None:
         return None
     table = tuple(simplify(substitute(node, {code: const(DType.U32, n)})) for n in range(PICKED))
     assert all(value.op is Op.CONST for value in table), "an op of constants is not folded"
-    return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", (_low_bits(code),), table)
+    return Direct(f"met_pick_x{PICKED}({{table}}, {{x}})", _low_bits(code), table)
 
 
 def _depends_on_one(node: UOp, code: UOp) -> bool:

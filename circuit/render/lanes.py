@@ -17,6 +17,17 @@ class Piece:
     width: int
 
 
+@dataclass(slots=True)
+class Lanes:
+    """The range whose places are the lanes of vectors; None while there are none."""
+
+    over: UOp | None = None
+
+    def hold(self, node: UOp) -> bool:
+        """Whether a value differs from lane to lane."""
+        return self.over is not None and self.over in node.ranges
+
+
 @dataclass(frozen=True, slots=True)
 class Affine:
     """offset + the sum of factor * term: the value of an i32 node, modulo 2**32. No term is a constant."""

@@ -43,22 +43,25 @@ def place(index: UOp, lane: UOp | None, piece: Piece | None, depth: Callable[[UO
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
-    """Lanes 2*n and 2*n + 1 of a piece are the low and the high half of the word that `load` reads at `index`, which
-    ascends with n = `pair`.
+class Span:
+    """Elements that stand one behind the other, read at once: `load` says of what, and that of `over` = n, the place of
+    a lane or of a pair of lanes, is at `index`, which ascends by `step`.
     """
 
     load: UOp
     index: UOp
-    pair: UOp
+    over: UOp
+    step: int
 
     def place(self, depth: Callable[[UOp], int]) -> Place:
-        """Of the words."""
-        return _affine_place(affine(self.index), self.pair, 1, 0, depth)
+        """Of the elements."""
+        return _affine_place(affine(self.index), self.over, self.step, 0, depth)
 
 
-def halves(half: UOp, lane: UOp, piece: Piece) -> Halves | None:
-    """How the lanes of a piece stand side by side in what the kernel is given; `half` is the 16 bits of a lane."""
+def halves(half: UOp, lane: UOp, piece: Piece) -> Span | None:
+    """The words whose halves, the low one first, are those of the lanes of a piece, where they stand so in what the
+    kernel is given; `half` is the 16 bits of a lane.
+    """
     if half.op is not Op.WHERE or piece.width % 2:
         return None
     pair = loop("pair of lanes", piece.width // 2, Axis.UPCAST)
@@ -68,7 +71,7 @@ def halves(half: UOp, lane: UOp, piece: Piece) -> Halves | None:
     load = low.src[0]
     if load.op is not Op.LOAD or load.src[0].src[0].op is not Op.PARAM or stride(affine(load.src[0].src[1]), pair) != 1:
         return None
-    return Halves(load, load.src[0].src[1], pair)
+    return Span(load, load.src[0].src[1], pair, 1)
 
 
 def _affine_place(sum_of: Affine, lane: UOp | None, step: int, start: int, depth: Callable[[UOp], int]) -> Place:
