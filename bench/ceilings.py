@@ -2,9 +2,10 @@
 
 import statistics
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from bench.errors import BenchError
 from bench.paths import BENCH, BUILD
@@ -23,8 +24,7 @@ KV_BYTES = 4
 FLAGS = {"avx2": "-march=x86-64-v3", "native": "-march=native"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speeds:
+class Speeds(Struct, frozen=True, kw_only=True):
     """Bytes read, f32 operations (an fma is two) and int8 operations a second, on all threads together."""
 
     read: float
@@ -32,8 +32,7 @@ class Speeds:
     int8: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Needs(Struct, frozen=True, kw_only=True):
     """What a work reads and computes at least, a token of all sequences together taken as one step.
 
     `projections` are operations that multiply weights, `attention` those that multiply keys and values.
@@ -44,8 +43,7 @@ class Needs:
     attention: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """Of a model file: bytes of weights that a step reads; elements of the matrices in the layers and of the head."""
 
     weight_bytes: int

@@ -1,9 +1,10 @@
 """Who takes part in a cell, and how each is started."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from bench.paths import BENCH, PEER_PYTHON
 from bench.peers import WORKER, built
@@ -21,8 +22,7 @@ TORCH_FORMATS = ("F32", "BF16")
 TORCH_WORKS = ("decode_1", "prefill_512")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contestant:
+class Contestant(Struct, frozen=True, kw_only=True):
     """An engine as it is compiled and set. `activations` is the format that a projection multiplies with."""
 
     engine: Engine

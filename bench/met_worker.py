@@ -3,8 +3,9 @@
 python -m bench.met_worker MODEL THREADS CLASS WORK TOKENS [POLICY...]
 """
 
-import dataclasses
 import sys
+
+from msgspec.structs import replace
 
 from bench.works import work_named
 from circuit_exec.bench import prepared
@@ -14,7 +15,7 @@ from circuit_exec.model import load_model
 
 def main(path: str, n_threads: str, hardware_class: str, work: str, n_tokens: str, *policy: str) -> None:
     """Loads the model as every command of met does."""
-    chosen = dataclasses.replace(work_named(work), n_tokens=int(n_tokens))
+    chosen = replace(work_named(work), n_tokens=int(n_tokens))
     model = load_model(
         path, user_cache(), int(n_threads), "all", policy, lambda what, part: None, hardware_class=hardware_class
     )

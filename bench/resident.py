@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from bench import ceilings
 from bench.models import model_file
@@ -30,8 +31,7 @@ FIRST_TOKEN_S = 0.7
 MET = (sys.executable, "-c", "from cli.main import main; main()")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Struct, frozen=True, kw_only=True):
     """Of one model file, in bytes and seconds. `resident` is the most that a run held, mapped weights included;
     `allowed` is the file, the keys and values, and MEMORY_BESIDE. `first_token` is the time from the start of the
     process to its first token, with everything in the cache; `compiled` that of the C compiler, with an empty cache.
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     costs = [cost(format) for format in options.formats]
-    print(json.dumps([asdict(each) for each in costs], indent=1) if options.json else "\n".join(map(_line, costs)))
+    print(json.dumps([to_builtins(each) for each in costs], indent=1) if options.json else "\n".join(map(_line, costs)))
     return 1 if any(each.missed() for each in costs) else 0
 
 

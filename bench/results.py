@@ -2,9 +2,10 @@
 
 import json
 import statistics
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from bench.ceilings import Needs, Speeds, ceiling, mean, steady
 from bench.contestants import Contestant
@@ -15,8 +16,7 @@ from bench.works import COMPARED
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raw:
+class Raw(Struct, frozen=True, kw_only=True):
     """What one contestant did: tokens a second of all sequences together, round by round."""
 
     contestant: Contestant
@@ -24,8 +24,7 @@ class Raw:
     tok_s: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(Struct, frozen=True, kw_only=True):
     """One format and work. `raw` ran in turn, round by round; `before` and `after` are the probes of each ISA."""
 
     format: str
@@ -39,8 +38,7 @@ class Cell:
     raw: tuple[Raw, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """What cells of one file have in common."""
 
     machine: dict[str, str]
@@ -48,8 +46,7 @@ class Setting:
     threads: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A line of the table: met, as compiled for one ISA. `ratio_to_llama_cpp` is to llama.cpp compiled for the same.
 
     `of_ceiling` is the part of the roofline that was reached, and `bound` says which of its sides that is.
@@ -67,8 +64,7 @@ class Row:
     unsteady: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerRow:
+class PeerRow(Struct, frozen=True, kw_only=True):
     """What a peer did in the same cell."""
 
     engine: str
@@ -130,12 +126,12 @@ def document(setting: Setting, cells: list[Cell], isa: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "isa": isa,
-        **asdict(setting),
+        **to_builtins(setting),
         "date": max((cell.date for cell in cells), default=""),
-        "rows": [asdict(row) for row in found if row.isa == isa],
-        "other_isa": [asdict(row) for row in found if row.isa != isa],
-        "peers": [asdict(row) for cell in ordered for row in peer_rows(cell)],
-        "cells": [asdict(cell) for cell in ordered],
+        "rows": [to_builtins(row) for row in found if row.isa == isa],
+        "other_isa": [to_builtins(row) for row in found if row.isa != isa],
+        "peers": [to_builtins(row) for cell in ordered for row in peer_rows(cell)],
+        "cells": [to_builtins(cell) for cell in ordered],
     }
 
 
@@ -154,7 +150,7 @@ def stored(path: Path, setting: Setting, schema: int, what: str) -> list[dict[st
     if not path.exists():
         return []
     found = json.loads(path.read_text(encoding="utf-8"))
-    mine = asdict(setting)
+    mine = to_builtins(setting)
     different = [name for name in ("machine", "versions", "threads") if found.get(name) != mine[name]]
     if found.get("schema") != schema or different:
         of_what = " and ".join(different) or "schema"

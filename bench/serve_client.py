@@ -9,9 +9,9 @@ import random
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import h11
+from msgspec import Struct
 
 from bench.errors import BenchError
 
@@ -25,8 +25,7 @@ LOG = "start the server by hand and look into its log"
 HEADERS = (("Content-Type", "application/json"), ("Connection", "close"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """When it was asked for, and when its pieces came, in seconds of one clock; what the server counted."""
 
     sent: float

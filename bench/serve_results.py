@@ -4,9 +4,10 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from bench.paths import replaced
 from bench.results import Setting, stored
@@ -15,8 +16,7 @@ from bench.serve_client import Answer
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """What one server did in one round, in tokens a second of all streams together and seconds.
 
     A gap is the time between two pieces of one answer, which are a token each but where a character takes several.
@@ -31,8 +31,7 @@ class Figures:
     n_made: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Round(Struct, frozen=True, kw_only=True):
     """Both servers on the same requests, one after the other."""
 
     n_streams: int
@@ -42,8 +41,7 @@ class Round:
     llama_cpp: Figures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A line of the table: the medians over the rounds, and those of the ratios of the rounds."""
 
     n_streams: int
@@ -97,7 +95,7 @@ def rows(rounds: Sequence[Round]) -> list[Row]:
 
 
 def _medians(these: Sequence[Figures]) -> Figures:
-    values = [asdict(each) for each in these]
+    values = [to_builtins(each) for each in these]
     return Figures(**{name: statistics.median(each[name] for each in values) for name in values[0]})
 
 
@@ -120,9 +118,9 @@ def write(path: Path, setting: Setting, rounds: Sequence[Round]) -> None:
     """Replaces the file as a whole."""
     document = {
         "schema": SCHEMA,
-        **asdict(setting),
-        "rows": [asdict(row) for row in rows(rounds)],
-        "rounds": [asdict(each) for each in rounds],
+        **to_builtins(setting),
+        "rows": [to_builtins(row) for row in rows(rounds)],
+        "rounds": [to_builtins(each) for each in rounds],
     }
     replaced(path, json.dumps(document, indent=1) + "\n")
 

@@ -1,6 +1,6 @@
 """What is asked of several compilations at once: whose kernels are whose, in what plans differ, what fusing saves."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from circuit.load.devices import Device
 from circuit.load.evidence import load_evidence

@@ -1,11 +1,11 @@
 """What goes wrong, as data: each problem names its file, line and fix; all of them are reported at once."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with an input.
 
     `message` is lower-case and has no final dot; `fix` says what to do, as a command or an edit.

@@ -9,12 +9,12 @@ What quantization schemes of safetensors files spread over several tensors is br
 i4_*, which no file holds: their blocks are the words of a panel, and the last block of a row may be part empty.
 """
 
-from dataclasses import dataclass
 from math import gcd
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+
+class Format(Struct, frozen=True, kw_only=True):
     """A storage type: `block` consecutive values of a row take `block_bytes` bytes.
 
     Baked, one output's `unit` consecutive values take `unit_words` words of 4 bytes, or as much room in words that

@@ -1,8 +1,10 @@
 """The whole compiler on one screen: texts in, each stage's result out. The caller stops when it has what it wants."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, PolicyError, Problem
 from circuit.front.bir import Bir
@@ -42,8 +44,7 @@ if TYPE_CHECKING:
     from circuit.report.why import Why
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class Goal(Struct, frozen=True, kw_only=True):
     """What to compile for. `choices` are KEY=VALUE texts of the policy and of settings. `steps` are modes with their
     rows (inclusive); without rows, a mode has those of the class. `scheduled`: kernels are made to be rendered;
     without, they are definitions, which is all that a report reads."""
@@ -55,16 +56,14 @@ class Goal:
     scheduled: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mapped:
+class Mapped(Struct, frozen=True, kw_only=True):
     """What the checkpoint says, and what became of each key of its config."""
 
     facts: Facts
     ledger: Ledger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grouped:
+class Grouped(Struct, frozen=True, kw_only=True):
     """The groups of one plan, which covers `rows` of `mode`."""
 
     mode: str
@@ -72,16 +71,14 @@ class Grouped:
     groups: tuple[Group, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedSet:
+class GroupedSet(Struct, frozen=True, kw_only=True):
     """The groups of every plan, in the order of the goal's steps."""
 
     tir: Tir
     sets: tuple[Grouped, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSet:
+class PlanSet(Struct, frozen=True, kw_only=True):
     """All plans of an instance on a class, in the order of the goal's steps."""
 
     plans: tuple[Plan, ...]
@@ -141,8 +138,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     yield "plan", PlanSet(plans=tuple(plan(tir, g.groups, r) for g, r in zip(sets, requests, strict=True)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class _Given(Struct, frozen=True, kw_only=True):
     """What the library has for a goal; `parts` are the mode and rows of each plan. `stated`: what the class requires
     of them, where it requires anything."""
 
@@ -260,8 +256,7 @@ def explained(tir: Tir, library: Library, goal: Goal, node: str) -> "tuple[Why, 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class Compiled(Struct, frozen=True, kw_only=True):
     """The results of all stages."""
 
     mapped: Mapped

@@ -3,8 +3,9 @@
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """A text and the path that the user knows it by. Nobody here opens the path."""
 
     path: str

@@ -10,9 +10,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
@@ -56,8 +57,7 @@ each, some seem to lose by chance.
 OFF, ON, CONTROL = range(3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class Sides(Struct, frozen=True, kw_only=True):
     """Both sides of one rule on one model, planned. `on`, `off`: hashes of the plans, of no place or time."""
 
     rule: str

@@ -8,8 +8,9 @@ deleted, the oldest first, where answers take more than MOST_BYTES. A damaged en
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from circuit.errors import Problem, RunError
 from circuit.load.inputs import Library
@@ -23,8 +24,7 @@ FORM = "2"
 MOST_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """What is printed, the problems that are refused after it was, and of a comparison whether both sides are equal."""
 
     text: str

@@ -1,11 +1,11 @@
 """Bakes a checkpoint: executes a manifest's recipes into one file in the cache, or opens the one that is there."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from msgspec import Struct
 
 from circuit.bake.manifest import Entry, Manifest, manifest_digest
 from circuit.errors import LoadError, Problem, RunError
@@ -25,8 +25,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all: those read for the content hash and those of the payload."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BakedWeights:
+class BakedWeights(Struct, frozen=True, kw_only=True, eq=False):
     """Baked weights over a memory map. `words` begins at a multiple of 64 bytes; an entry's place is in `manifest`.
 
     `note` says that a damaged file was found and made again.

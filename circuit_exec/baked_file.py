@@ -16,11 +16,11 @@ import hashlib
 import struct
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from msgspec import Struct
 
 from circuit.errors import LoadError, RunError
 from circuit_exec.cache import Cache, recall, remember
@@ -39,8 +39,7 @@ _HEAD = struct.Struct("<8sQQQ32s32s32s")
 _NO_CHECKSUM = bytes(32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identification:
+class Identification(Struct, frozen=True, kw_only=True):
     """What a baked file belongs to: the manifest's digest and the checkpoint's content hash, in hex."""
 
     manifest: str

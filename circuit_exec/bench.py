@@ -4,8 +4,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.emit.layout import PAGE, Layout
 from circuit.emit.runtime import GREEDY
@@ -19,8 +20,7 @@ from circuit_exec.probe import ReadProbe
 from circuit_exec.step import Rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What is timed: `n_tokens` in each of `n_sequences` sequences that hold `n_before` positions already.
 
     Prefill runs all tokens of a sequence together; decode one step a token, each step a row of every sequence.
@@ -45,8 +45,7 @@ USUAL = WORKS[:2]
 """What is measured where nothing else is asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """Tokens a second of all sequences together: the median of the rounds, and the lowest and highest.
 
     `step_bytes` is what a decode step reads: all weights that it multiplies with, and the keys and values so far, on
@@ -60,8 +59,7 @@ class Rate:
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measured(Struct, frozen=True, kw_only=True):
     """The rates, and the read bandwidth in bytes a second: the median of readings between all rounds."""
 
     n_threads: int

@@ -19,9 +19,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from circuit.emit.sources import Sources, program_text
 from circuit.errors import Problem, RunError
@@ -50,8 +51,7 @@ UNIT_BYTES = 96 << 10
 """Text of a unit: about half a second of gcc 12, so that a processor is rarely left without one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiler:
+class Compiler(Struct, frozen=True, kw_only=True):
     """A C compiler: the words that start it, and what it says of its version."""
 
     command: tuple[str, ...]

@@ -12,11 +12,11 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import platformdirs
+from msgspec import Struct
 
 from circuit.errors import Problem, RunError
 
@@ -24,8 +24,7 @@ Identity = tuple[int, ...]
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cache:
+class Cache(Struct, frozen=True, kw_only=True):
     """Where entries live. The folder is made when the first entry is written."""
 
     root: Path

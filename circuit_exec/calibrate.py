@@ -7,8 +7,9 @@ import os
 import platform
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from circuit.load.hardware import lanes_of
 from circuit.text import quoted
@@ -22,8 +23,7 @@ THIS = "this"
 ROUNDS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """The median of the rounds, and the lowest and highest."""
 
     name: str
@@ -32,8 +32,7 @@ class Reading:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(Struct, frozen=True, kw_only=True):
     """`readings`: bandwidth (bytes a second), fma.f32 and logic.u32 (operations a second), launch_s (seconds)."""
 
     hardware_class: str

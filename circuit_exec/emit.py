@@ -7,10 +7,11 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import NoReturn
+
+from msgspec import Struct
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import Manifest, build_manifest
@@ -42,8 +43,7 @@ WEIGHTS, TABLES, MANIFEST = "weights.bin", "tokenizer.bin", "manifest.txt"
 COPY_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What the folder shall be. `policy` are KEY=VALUE. `ids_only` leaves out how text becomes ids, `chat` says whether
     a prompt is a message, `today` is for templates that write the date. `force` writes into a folder that has files.
     """
@@ -58,8 +58,7 @@ class Asked:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class File(Struct, frozen=True, kw_only=True):
     """One file that was written; `sha256` in hex."""
 
     path: str
@@ -67,8 +66,7 @@ class File:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emitted:
+class Emitted(Struct, frozen=True, kw_only=True):
     """What was written. `digests` are (mode and rows, digest of the plan)."""
 
     folder: str
@@ -77,8 +75,7 @@ class Emitted:
     files: tuple[File, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
+class _Words(Struct, frozen=True, kw_only=True):
     """How the program knows words: its tables, the ids that end a text, and what manifest.txt says of both."""
 
     tables: bytes | None

@@ -1,13 +1,13 @@
 """Joules of the processor packages, where Linux shows them to this user (RAPL)."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 POWERCAP = Path("/sys/class/powercap")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
+class Meter(Struct, frozen=True, kw_only=True):
     """The counters of all packages; each starts again from 0 after its `ranges`, in microjoules."""
 
     files: tuple[Path, ...]

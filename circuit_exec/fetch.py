@@ -9,9 +9,10 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from circuit.errors import Problem, RunError
 from circuit_exec.cache import Cache, entry_path, identity, recall, remember, write_entry
@@ -20,8 +21,7 @@ Progress = Callable[[str, float], None]
 """Is told what is being done and how much of it is done, 0.0 to 1.0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownModel:
+class KnownModel(Struct, frozen=True, kw_only=True):
     """One model: `member` of the wheel of `package`. `wheel_bytes` is for progress; size and hash are of the member."""
 
     name: str

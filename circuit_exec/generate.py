@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from circuit.emit.runtime import GREEDY, MAIN, SAMPLE
 from circuit.errors import Problem, RunError
@@ -14,8 +14,7 @@ from circuit_exec.kv import Pages
 from circuit_exec.step import Draw, Rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Sampling(Struct, frozen=True, kw_only=True):
     """How tokens are chosen: the most likely one at temperature 0, else drawn, the same for a seed and choice."""
 
     temperature: float
@@ -24,8 +23,7 @@ class Sampling:
     choice: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """The ids that were made; a stop id that ended them is not among them. Times are in seconds.
 
     `decode_s` is the time of all steps after the prefill, which gives the first token.

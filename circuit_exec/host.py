@@ -1,9 +1,10 @@
 """The machine that runs: its type, what its processor has, and which hardware class that is."""
 
 import platform
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from circuit.errors import Problem, RunError
 from circuit.load.inputs import Library
@@ -22,8 +23,7 @@ APPLE = frozenset(("fp", "asimd"))
 """What every 64-bit Arm processor of Apple has; macOS lists no features. Source: Arm ARM, ARMv8-A, section A1.5."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """A machine type, and what its processor has, as Linux names it."""
 
     machine: str

@@ -10,8 +10,9 @@ import io
 import pickle
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import is_dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
 
 from circuit.errors import RunError
 from circuit.load.inputs import Library
@@ -20,13 +21,15 @@ from circuit_exec.program_key import program_key
 
 KIND = "library"
 MOST_BYTES = 64 << 20
+_BUILT_IN = (("builtins", "frozenset"), ("builtins", "set"), ("msgspec._utils", "rebuild"))
+"""What may stand in a piece besides records; the last makes a record of its fields by name."""
 
 
 class KeptLibrary:
     """The library with what is kept of it."""
 
     def __init__(self, library: Library, cache: Cache) -> None:
-        self.library = replace(library, kept=self._piece)
+        self.library = Library(library.files, self._piece)
         self._key = program_key(library)
         self._path = entry_path(cache, KIND, key_of(KIND, self._key))
         self._pieces = self._read()
@@ -71,10 +74,10 @@ class _Reader(pickle.Unpickler):
     """Reads records of `circuit`, of what Python has built in, and nothing else."""
 
     def find_class(self, module: str, name: str) -> object:
-        if module == "builtins" and name in ("frozenset", "set"):
+        if (module, name) in _BUILT_IN:
             return super().find_class(module, name)
         if module.startswith("circuit."):
             found = super().find_class(module, name)
-            if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)):
+            if isinstance(found, type) and issubclass(found, Struct | Enum):
                 return found
         raise pickle.UnpicklingError(f"{module}.{name} is no record")

@@ -3,9 +3,10 @@
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, to_builtins
 
 from circuit.errors import RunError
 from circuit_exec.cache import Cache, entry_path, write_entry
@@ -18,8 +19,7 @@ from circuit_exec.planned import planning_key
 KIND = "launches"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """One launch of the plan for single rows: `rule` names the group that it computes, `layer` is None outside of
     the layers.
     """
@@ -42,7 +42,7 @@ def decode_launches(
     if found is not None:
         return found
     made = _made(checkpoint, rules, policy, hardware_class)
-    body = json.dumps([asdict(each) for each in made]).encode()
+    body = json.dumps([to_builtins(each) for each in made]).encode()
     with suppress(RunError):  # a cache that cannot be written costs the next start its time
         write_entry(path, lambda file: _put(file, body))
     return made

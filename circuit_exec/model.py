@@ -3,11 +3,11 @@
 What is slow to import or to make is imported and made only where the cache does not have it.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
@@ -39,8 +39,7 @@ TOKENIZER_TEXTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Model:
+class Model(Struct, frozen=True, kw_only=True, eq=False):
     """A loaded model. `notes` are things worth telling the user, such as a damaged cache that was made again."""
 
     checkpoint: Checkpoint
@@ -61,8 +60,7 @@ class Model:
         self.program.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Loading:
+class Loading(Struct, frozen=True, kw_only=True, eq=False):
     """A model whose weights are on their way: what it still needs to run is a pool for keys and values, and threads."""
 
     checkpoint: Checkpoint

@@ -7,8 +7,9 @@ the rules, the files under kernels/ and recipes/, and the compiler's own source.
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from circuit.bake.manifest import Manifest, manifest_text, parse
 from circuit.emit.layout import Layout
@@ -26,8 +27,7 @@ FORM = "3"
 """Of an entry; counted up where its fields change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class Planned(Struct, frozen=True, kw_only=True):
     """A plan set without its plans: the C sources, what they need, and what the digests say of it.
 
     `bytes_digest` is the part digest `bytes`, the same for all plans of the set; `digests` are (mode, digest).

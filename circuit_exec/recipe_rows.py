@@ -1,9 +1,9 @@
 """Executes a recipe as a view: which stored row each row of a baked tensor is."""
 
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.bake.manifest import Entry
@@ -16,8 +16,7 @@ from circuit_exec.checkpoint.records import Checkpoint
 Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoredRows:
+class StoredRows(Struct, frozen=True, kw_only=True, eq=False):
     """Row i of the baked tensor is row `row[i]` of `parts[part[i]]`; each part is rows x stored bytes."""
 
     parts: tuple[Bytes, ...]

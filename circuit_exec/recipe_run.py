@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+
+from msgspec import Struct
 
 from circuit.errors import Problem
 from circuit.load.recipe import Output, Recipe, choices, problem_of
@@ -22,8 +23,7 @@ from circuit_exec.text.stream import continue_text, start_text
 from circuit_exec.text.tokenizer import Tokenizer, encode, encode_prompt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """A prompt and how its answer is drawn."""
 
     prompt: str
@@ -35,8 +35,7 @@ class Asked:
     n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(Struct, frozen=True, kw_only=True):
     """One comparison. `differs` says how what was found differs from what is recorded, "" where it does not;
     `compared` is False where nothing is recorded to compare with.
     """

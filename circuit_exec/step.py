@@ -1,9 +1,9 @@
 """What one step computes: as lists, for who makes few steps, and as the arrays that a program reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.emit.runtime import MAIN, N_SECTIONS, SAMPLE
@@ -11,8 +11,7 @@ from circuit.emit.runtime import MAIN, N_SECTIONS, SAMPLE
 Ints = NDArray[np.int32] | NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
+class Draw(Struct, frozen=True, kw_only=True):
     """How one token is drawn; random numbers are addressed by (seed, choice, position) and the token.
 
     `temperature` is above 0, `top_p` above 0 and at most 1, `seed` has 64 bits; `position` is the drawn token's own.
@@ -25,8 +24,7 @@ class Draw:
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, kw_only=True, eq=False):
     """What one step of a plan of `mode` computes: row i is token `tokens[i]` at `positions[i]` of a sequence, the one
     whose pages are row `sequences[i]` of `page_tables`. `logit_rows` are the rows that get logits; `draws` has one
     entry for each of them where the section draws tokens.
@@ -42,8 +40,7 @@ class Rows:
     draws: Sequence[Draw] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sampler:
+class Sampler(Struct, frozen=True, kw_only=True, eq=False):
     """Draws as arrays, [rows] each; `seeds` is [rows, 2], the low word first."""
 
     temperature: NDArray[np.float32]
@@ -62,8 +59,7 @@ NO_DRAWS = Sampler(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Arrays:
+class Arrays(Struct, frozen=True, kw_only=True, eq=False):
     """Rows as arrays. The first `n_logits` of `logit_rows` get logits, those behind them are the hidden section's.
 
     `sections` has (first, count) for each section: the places in `logit_rows` that it runs for. `sampler` is that of

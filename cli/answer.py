@@ -1,10 +1,10 @@
 """Questions that are answered from the cache where they were asked before."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec import Struct
 
 from circuit.errors import PolicyError, Problem
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 Option = None | bool | int | str | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """A command, the models it is about, and each of its options that a byte of the answer can depend on."""
 
     command: str

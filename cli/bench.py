@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption, ThreadsOption
@@ -65,7 +65,7 @@ def bench(
     with loaded(model, threads, rules, policy) as ready, progress_bar() as progress:
         ready.settle()
         found = measuring.bench(ready.program, ready.pages, user_cache(), progress, works, rounds)
-    print(json.dumps(asdict(found), indent=1) if as_json else "\n".join(_lines(found)))
+    print(json.dumps(to_builtins(found), indent=1) if as_json else "\n".join(_lines(found)))
 
 
 def _lines(found: "Measured") -> Iterator[str]:

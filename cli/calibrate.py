@@ -1,12 +1,12 @@
 """`met calibrate`: measures this machine, so that plans can be made for it."""
 
 import json
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from cli.options import JsonOption, ThreadsOption
 
@@ -39,7 +39,7 @@ def calibrate(
         found = measure(threads or available_threads(), date.today().isoformat(), user_cache(), progress)
     write_device(found, path)
     if as_json:
-        print(json.dumps(asdict(found), indent=1))
+        print(json.dumps(to_builtins(found), indent=1))
         return
     for reading, unit, scale in zip(
         found.readings, ("GB/s", "GFLOP/s", "Gop/s", "us"), (1e9, 1e9, 1e9, 1e-6), strict=True

@@ -3,7 +3,8 @@
 import json
 import math
 import struct
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from circuit_exec.diff.against import Agreement
 from circuit_exec.diff.compare import Comparison, Difference, Where
@@ -156,7 +157,7 @@ def _difference_json(first: Difference) -> dict[str, Json]:
         "ulps": first.ulps,
         "different_in_edge": first.n_different,
         "elements_of_edge": first.n_elements,
-        "at": [{**asdict(at), "members": list(at.members)} for at in first.at],
+        "at": [{**to_builtins(at), "members": list(at.members)} for at in first.at],
     }
 
 

@@ -1,12 +1,12 @@
 """`met emit`: a model as a folder of C, which needs nothing of met to run."""
 
 import json
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
@@ -69,7 +69,7 @@ def emit(
     path = model_path(model)
     with progress_bar() as progress:
         found = write(path, out, asked, user_cache(), progress)
-    print(json.dumps(asdict(found), indent=1) if as_json else _text(found))
+    print(json.dumps(to_builtins(found), indent=1) if as_json else _text(found))
 
 
 def _text(found: "Emitted") -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from circuit.errors import Problem, RunError
 from cli.loading import loaded
@@ -55,8 +55,7 @@ NoPrefixCacheOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What the options say of the engine; None is what fits."""
 
     max_seqs: int
@@ -68,8 +67,7 @@ class Asked:
     prefix_cache: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ready:
+class Ready(Struct, frozen=True, kw_only=True, eq=False):
     """A model with its engine; `context` is the most tokens of a prompt and its answer."""
 
     model: "Model"

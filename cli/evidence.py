@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 if TYPE_CHECKING:
     from circuit.load.evidence import Evidence, Rung
@@ -45,7 +46,7 @@ def measured(
         if write:  # after each rule: a later one may be interrupted
             _write(given, found)
     if as_json:
-        print(json.dumps({"class": given.hardware.name, "evidence": [asdict(each) for each in found]}, indent=1))
+        print(json.dumps({"class": given.hardware.name, "evidence": [to_builtins(each) for each in found]}, indent=1))
     return 0
 
 

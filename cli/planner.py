@@ -2,10 +2,10 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from circuit.errors import Problem
 from cli.answer import Option, Question, answer, print_answer
@@ -109,8 +109,7 @@ def _devices_text(library: "Library", name: str | None, as_json: bool) -> str:
     return sections_text(devices_sections(known) if name is None else device_sections(chosen[0]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Asked(Struct, frozen=True, kw_only=True):
     """What a report is asked about."""
 
     texts: "CheckpointTexts"
@@ -121,8 +120,7 @@ class _Asked:
     device: "Device"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """One report of a model on a device. `sized`: whether it says what fits, so that its command has those options.
 
     `record` gives the record's type, `answer` the record and its sections; `refused`: what of the record is refused by

@@ -1,8 +1,9 @@
 """What a command that runs a model is given: by its own arguments, or by a recipe, which they must not contradict."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, PlanError, Problem
 
@@ -10,8 +11,7 @@ if TYPE_CHECKING:
     from circuit.load.recipe import Recipe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(Struct, frozen=True, kw_only=True):
     """A checkpoint's path, threads, policy and settings as KEY=VALUE; class and context where a recipe states them."""
 
     path: str

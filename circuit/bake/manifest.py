@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.bake.layout import PANEL_FORMATS, Layout, layout_of, n_words
 from circuit.bake.recipe_text import RecipeError, parse_recipe, recipe_text
@@ -18,8 +19,7 @@ _QUOTED = r'("(?:[^"\\]|\\.)*")'
 _WORD, _NUMBER, _DIMS = r"(\w+)", r"\d+", r"(\d+(?:x\d+)?)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One baked tensor. `format` is the checkpoint's; a vector is baked as f32 whatever its format."""
 
     name: str
@@ -31,8 +31,7 @@ class Entry:
     n_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """`equal` are pairs of checkpoint tensors that must hold the same bytes, checked before baking.
 
     `n_bytes` is the size of the whole payload, a multiple of 64.

@@ -5,7 +5,7 @@ by a barrier. Launches that only read common bytes, or touch different ones, fol
 loops as the runtime can tell apart.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.emit.runtime import LOOPS
 from circuit.lower.ir import Kernel
@@ -14,8 +14,7 @@ from circuit.render.c import MOST_LOOPS
 from circuit.uop.node import Op, Param, UOp, toposort
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touch:
+class Touch(Struct, frozen=True, kw_only=True):
     """Bytes `first` up to `end` of the arena, or of state `space`; `writes` tells whether the launch stores there."""
 
     space: str

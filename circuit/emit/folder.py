@@ -1,6 +1,6 @@
 """The texts of an emitted program's folder: its sources, a Makefile, what it is (manifest.txt) and how to use it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.bake.manifest import Manifest, manifest_digest
 from circuit.emit.layout import Layout
@@ -15,16 +15,14 @@ DRIVER = "cpu/program"
 """The folder, under kernels/, of the C files that are the same for every model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """`name` is what `uname -s` and `uname -m` print, with a `-` between; `flags` name it to the compiler."""
 
     name: str
     flags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """What the folder states beside the plans. `content` is the checkpoint's content hash, None without weights.
 
     `chat` are the texts before and after a message, None where the program has no template. `tokenizer` says how text

@@ -3,7 +3,7 @@
 These are records alone: a warm start reads them back from the cache and must not wait for the compiler to be imported.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 PAGE = 64
 """Positions in a page, as in circuit/sigma/page.py: `derive` holds it to that, and a warm start imports no op."""
@@ -27,8 +27,7 @@ BOUNDED = ("tokens", "positions", "sequences", "page_tables", "sample_positions"
 """Those whose elements address something outside the step; `logit_rows` address the step's own rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(Struct, frozen=True, kw_only=True):
     """A step array whose elements address something outside the step: their inclusive bounds."""
 
     name: str
@@ -36,8 +35,7 @@ class Input:
     hi: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Struct, frozen=True, kw_only=True):
     """An edge that a step leaves in the arena: `rows` is "n" or "m", `columns` elements of 4 bytes a row."""
 
     edge: str
@@ -46,8 +44,7 @@ class Output:
     offset_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One plan of the program: its place in the set, the rows it takes (inclusive) and what it leaves."""
 
     mode: str
@@ -55,8 +52,7 @@ class Step:
     outputs: tuple[Output, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """A state's storage: words of 4 bytes a page, and the most pages that its kernels can address."""
 
     name: str
@@ -64,8 +60,7 @@ class Room:
     max_pages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """All of it. `steps` are in the order of `met_args.plan`, `states` in that of `met_args.states`.
 
     `table_width` is the row length of the page tables. `read_bytes` are the bytes of weights that a step of one row

@@ -1,7 +1,8 @@
 """`model.c` of an emitted program: the layout and the manifest as the data of kernels/cpu/program/model.h."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.bake.manifest import Manifest, manifest_digest
 from circuit.emit.fill import fill_masks
@@ -12,8 +13,7 @@ MODES = {"prefill": "MODEL_PREFILL", "decode": "MODEL_DECODE"}
 _LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """What model.c states beside layout and manifest. `stops` are the ids that end a text."""
 
     name: str

@@ -4,7 +4,8 @@ After a step of a plan with shared buffers most edges are overwritten; `plan.apa
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.emit.barriers import written_slots
 from circuit.lower.graph import graph_of
@@ -14,8 +15,7 @@ from circuit.plan.wires import wires_of
 from circuit.tir.ir import Tir, row_words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InArena:
+class InArena(Struct, frozen=True, kw_only=True):
     """Row i begins `stride` elements of 4 bytes after row i - 1; the first one at `offset_bytes`."""
 
     offset_bytes: int
@@ -23,8 +23,7 @@ class InArena:
     format: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InState:
+class InState(Struct, frozen=True, kw_only=True):
     """Keys or values of `heads` x `head_dim` in the pages of a state, at the positions of the step's rows: decoded."""
 
     state: int
@@ -34,8 +33,7 @@ class InState:
     format: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class Watched(Struct, frozen=True, kw_only=True):
     """One edge or state side that launch `launch` writes: `rows` ("n" or "m") x `columns` elements of 4 bytes."""
 
     launch: int

@@ -4,13 +4,12 @@ Both front ends meet here. It depends on neither a target nor flags. Names stand
 `tir` replaces them by places.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 BirValue = bool | int | float | str | tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BirEdge:
+class BirEdge(Struct, frozen=True, kw_only=True):
     """An edge where it is written: `rows` is "n" or "m"."""
 
     name: str
@@ -19,8 +18,7 @@ class BirEdge:
     dim: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BirState:
+class BirState(Struct, frozen=True, kw_only=True):
     """A cache that a block owns."""
 
     name: str
@@ -30,8 +28,7 @@ class BirState:
     format: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BirBlock:
+class BirBlock(Struct, frozen=True, kw_only=True):
     """One use of a block: its steps and binds follow it. `layer` is None outside the layers."""
 
     name: str
@@ -40,8 +37,7 @@ class BirBlock:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BirBind:
+class BirBind(Struct, frozen=True, kw_only=True):
     """A weight and the tensor it is read from. `heads` is not 0 where the rows are stored in interleaved order.
 
     `axes` are the shape's sides as the circuit writes them: for messages, never for decisions.
@@ -56,16 +52,14 @@ class BirBind:
     heads: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BirShare:
+class BirShare(Struct, frozen=True, kw_only=True):
     """A tensor that the checkpoint may have too; it must then have the bytes of the weight read in its place."""
 
     key: str
     weight: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BirStep:
+class BirStep(Struct, frozen=True, kw_only=True):
     """One use of an op."""
 
     id: str
@@ -80,8 +74,7 @@ class BirStep:
     section: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bir:
+class Bir(Struct, frozen=True, kw_only=True):
     """A model as blocks. `inputs` are the edges that a step is given; `consts` the parameters, sorted by name."""
 
     arch: str

@@ -1,7 +1,8 @@
 """Circuit and facts -> `.bir`: each layer written out, every expression a number, every binding a tensor name."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.errors import PlanError, Problem
 from circuit.front.bir import Bir, BirBind, BirBlock, BirEdge, BirShare, BirState, BirStep, BirValue
@@ -73,8 +74,7 @@ def _only_in_lets(circuit: Circuit) -> set[str]:
     return {name for kind in circuit.kinds for _, value in kind.let for name in reads(value)}
 
 
-@dataclass(slots=True, kw_only=True)
-class _Writer:
+class _Writer(Struct, kw_only=True):
     """The lines so far, and the edge that the stream is on."""
 
     circuit: Circuit

@@ -4,7 +4,8 @@ Binds and steps belong to the block line above them. A list of numbers is writte
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.front.bir import Bir, BirBind, BirBlock, BirEdge, BirShare, BirState, BirStep, BirValue
 from circuit.text import (
@@ -118,8 +119,7 @@ def _step(step: BirStep, lists: Mapping[tuple[float, ...], str]) -> str:
     return text + (f" {{{', '.join(params)}}}" if params else "")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Reader:
+class _Reader(Struct, kw_only=True):
     source: Source
     header: dict[str, BirValue] = field(default_factory=dict)
     dims: list[tuple[str, int]] = field(default_factory=list)

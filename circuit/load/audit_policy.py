@@ -4,8 +4,9 @@ The nearest file on the way from a class to its base is its policy. An exemption
 whose file states it, and for no other.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.hardware import HardwareClass
 from circuit.load.inputs import Library, once
@@ -24,8 +25,7 @@ there is no kernel yet.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sites:
+class Sites(Struct, frozen=True, kw_only=True):
     """Which nodes an entry is about. `ops` are `linear`, `linear:q` or `attention`; `reads` the formats of their rows,
     `weights` of their weights, where None is any; `rows` inclusive.
     """
@@ -37,8 +37,7 @@ class Sites:
     weights: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Require:
+class Require(Struct, frozen=True, kw_only=True):
     """Nodes that run on one of `instructions` where a plan has as many rows as `sites` begins with."""
 
     sites: Sites
@@ -49,8 +48,7 @@ class Require:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exempt:
+class Exempt(Struct, frozen=True, kw_only=True):
     """Nodes that need not. `policy`: under which choices, sorted by key; empty under all."""
 
     sites: Sites
@@ -62,8 +60,7 @@ class Exempt:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPolicy:
+class AuditPolicy(Struct, frozen=True, kw_only=True):
     """Of a class. `stated_by` is the class whose file it is."""
 
     stated_by: str

@@ -1,7 +1,8 @@
 """What must hold in a circuit on its own, before any model uses it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.errors import Problem
 from circuit.load.circuits import Block, Circuit, NodeSpec, reads

@@ -1,6 +1,6 @@
 """Circuit TOML -> records: blocks of nodes on named edges, and which blocks each kind of layer has."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.dim_expr import Expr
 from circuit.load.inputs import Library, once
@@ -9,8 +9,7 @@ ParamValue = bool | int | float | str
 """A parameter as written; `"{name}"` stands for a dim, a parameter of the config map, or a `let` of the layer kind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutEdge:
+class OutEdge(Struct, frozen=True, kw_only=True):
     """An edge that a node writes: `rows` is "n" or "m"."""
 
     edge: str
@@ -19,8 +18,7 @@ class OutEdge:
     dim: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightSpec:
+class WeightSpec(Struct, frozen=True, kw_only=True):
     """One tensor of a binding: `part` is its suffix (weight, bias); `when` is the switch that must be 1."""
 
     part: str
@@ -28,8 +26,7 @@ class WeightSpec:
     when: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Struct, frozen=True, kw_only=True):
     """The module whose tensors a node reads; `{L}` is the layer's module path. Under `tied_when`, `tied_to` is read.
 
     `same_as` is an earlier node of the block that reads the same tensors.
@@ -42,8 +39,7 @@ class Binding:
     same_as: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSpec:
+class NodeSpec(Struct, frozen=True, kw_only=True):
     """A node of a block. `when` is a switch dim: 0 leaves the node out and its output names its input."""
 
     id: str
@@ -59,8 +55,7 @@ class NodeSpec:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSpec:
+class StateSpec(Struct, frozen=True, kw_only=True):
     """A cache that a block owns."""
 
     id: str
@@ -70,8 +65,7 @@ class StateSpec:
     head_dim: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """A named piece of the circuit. Node order is execution order."""
 
     name: str
@@ -83,8 +77,7 @@ class Block:
     nodes: tuple[NodeSpec, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerKind:
+class LayerKind(Struct, frozen=True, kw_only=True):
     """The blocks of a kind of layer, and the values it gives to names that its params read."""
 
     name: str
@@ -92,8 +85,7 @@ class LayerKind:
     let: tuple[tuple[str, ParamValue], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circuit:
+class Circuit(Struct, frozen=True, kw_only=True):
     """An architecture over Sigma. `layer` is the module path of layer `{i}`."""
 
     arch: str

@@ -3,7 +3,8 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.errors import Problem
 from circuit.load.config_map import QUANTIZATION, ConfigMap, FactSpec, Given, KeySpec, key_spec
@@ -15,8 +16,7 @@ Value = int | float | str | tuple[str, ...] | tuple[int, ...] | tuple[float, ...
 """A fact's value after conversion to its type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """One key gives one fact this value; None is an explicit null. `entry` is its place in the ledger."""
 
     document: Document
@@ -25,8 +25,7 @@ class Said:
     entry: int
 
 
-@dataclass(slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, kw_only=True):
     """What has been found so far: facts by the keys that gave them, ledger entries, problems, facts that failed."""
 
     config_map: ConfigMap

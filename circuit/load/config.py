@@ -1,7 +1,8 @@
 """A checkpoint's config -> facts and the ledger. Everything that is wrong with the config is reported at once."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, Problem
 from circuit.load.circuits import fact_uses, load_circuit

@@ -5,8 +5,9 @@ A fact is resolved from the keys that give it, else from its default, another fa
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.inputs import Library, once
 
@@ -21,8 +22,7 @@ FactType = Literal["int", "switch", "float", "str", "strs", "ids"]
 """`switch` is 0 or 1, written true or false; `strs` a list of names; `ids` one token id or a list of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """`fact` has one of `values`; with no values: it is there (`given`) or not."""
 
     fact: str
@@ -30,8 +30,7 @@ class Condition:
     given: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactSpec:
+class FactSpec(Struct, frozen=True, kw_only=True):
     """One fact and where its value comes from when no key gives it, in this order: const, tensors, default, or_*.
 
     `above` and `most` bound numbers; `divides` and `same_as` name facts that it must divide, or equal.
@@ -58,8 +57,7 @@ class FactSpec:
     otherwise: Literal["ignore", "refuse"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySpec:
+class KeySpec(Struct, frozen=True, kw_only=True):
     """The class of one key. `show` names the entries of a refused object that the message quotes, `fix` what to do.
     `values` renames; other values are refused, those of `refused_values` with their reason.
     `null_unsets`: an explicit null means "none", not "as if the key were absent", as the published class has it.
@@ -80,8 +78,7 @@ class KeySpec:
     length: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerRule:
+class LayerRule(Struct, frozen=True, kw_only=True):
     """How the kind of each layer is found: the list fact `kinds` where it is there; else the layers from `start` on
     slide if the dim `window` is there; else all are full."""
 
@@ -91,8 +88,7 @@ class LayerRule:
     start: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigMap:
+class ConfigMap(Struct, frozen=True, kw_only=True):
     """The map for one model type, with its variant laid over. `origin` is where the class defaults come from."""
 
     file: str

@@ -1,6 +1,6 @@
 """`kernels/DEVICES.toml` -> products of the hardware classes with their figures, each with its source."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.errors import PlanError, Problem
 from circuit.load.inputs import Library, once
@@ -9,8 +9,7 @@ from circuit.text import Source, listed
 FILE = "DEVICES.toml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Struct, frozen=True, kw_only=True):
     """A number of a product. `source`: who says so; `derived`: how it follows from what they say, "" where stated."""
 
     value: float
@@ -18,8 +17,7 @@ class Figure:
     derived: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """A product of a class.
 
     `memory_bytes` as sold, `bandwidth` in bytes a second, `units` are its SMs, compute units or cores, `launch_s` what

@@ -1,12 +1,11 @@
 """`kernels/ENGINES.toml` -> how other engines divide a device's memory."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.inputs import Library, once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(Struct, frozen=True, kw_only=True):
     """An engine's rule: the part of all memory that it uses for what a plan counts."""
 
     name: str

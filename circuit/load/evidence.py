@@ -3,7 +3,7 @@
 Like proofs, evidence never inherits: it is of one class on one machine.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.hardware import HardwareClass
 from circuit.load.inputs import Library, once
@@ -15,8 +15,7 @@ FILE = "EVIDENCE.toml"
 Span = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class Rung(Struct, frozen=True, kw_only=True):
     """Decode steps of `rows` rows. `off_ms`: the median milliseconds of a step without the rule.
 
     `ratio`: median of time with the rule / time without, of pairs measured in turn; below 1 the rule is faster.
@@ -32,8 +31,7 @@ class Rung:
     energy_control: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """One rule on one model and machine. `hash` is the rule's (`lower.proven.rule_hash`); `on` and `off` hash the plans
     of both legs, which ran under the settings `under`. `energy` says how joules were read, or why they were not.
     """

@@ -1,14 +1,13 @@
 """What a checkpoint says, in our own words: the point in parameter space that a circuit is instantiated at."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.precision import Quantization
 
 FactValue = bool | int | float | str | tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
+class Naming(Struct, frozen=True, kw_only=True):
     """How the checkpoint names and stores what a circuit's bindings ask for.
 
     `names`: binding -> name in the file (`{L}`, `{i}`), empty where they are the same. `unpermute`: bindings whose rows
@@ -19,8 +18,7 @@ class Naming:
     unpermute: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """One model. Dims and params are sorted by name; params that are floats are exactly float32.
 
     `format` is the storage format that the config states for the weights, or "file" where each tensor states its own.

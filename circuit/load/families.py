@@ -1,7 +1,8 @@
 """`kernels/<class>/common/KERNEL_FAMILIES.toml` -> the algorithms of a class, at the values they are used with."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.hardware import HardwareClass
 from circuit.load.inputs import Library, once
@@ -9,8 +10,7 @@ from circuit.load.inputs import Library, once
 FILE = "KERNEL_FAMILIES.toml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     """A family at stated values. `claim`: whether it keeps the order of its definition; if not, `numerics` has it."""
 
     family: str
@@ -24,8 +24,7 @@ class Point:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(Struct, frozen=True, kw_only=True):
     """One algorithm, for the ops of Sigma that it computes alone or chained. Points are tried in order."""
 
     id: str

@@ -1,7 +1,8 @@
 """`kernels/<class>/HARDWARE.toml` -> what kernels are written for, with everything that the class inherits."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.errors import PlanError, Problem
 from circuit.load.inputs import Library, once
@@ -11,8 +12,7 @@ Language = Literal["c", "cuda", "hip"]
 VECTOR_LANES = "vector_lanes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """A number of the hardware, and where it comes from."""
 
     name: str
@@ -20,8 +20,7 @@ class Limit:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HardwareClass:
+class HardwareClass(Struct, frozen=True, kw_only=True):
     """A hardware class. `chain` is the class itself, then what it inherits from, the base last.
 
     `arch`: for each machine type, what the compiler is to compile for; `features`: for each, what its processor must

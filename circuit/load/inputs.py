@@ -1,8 +1,9 @@
 """What the compiler is given: the files under kernels/, and the texts of one checkpoint."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import TypeVar, cast
+
+from msgspec import Struct
 
 from circuit.text import Source
 
@@ -13,17 +14,17 @@ def _nothing(what: Hashable) -> None:
     """What is kept where nobody keeps anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
     """The data files of the project (TOML), sorted by path; paths are as the reader knows them, with `/`.
 
-    `made` is what was made of them so far, by what it is: see `once`. A library with other files begins with nothing.
-    `kept` gives what was made of the same files before, if anything was, in a tuple of one.
+    `made` is what was made of them so far, by what it is: see `once`. `kept` gives what was made of the same files
+    before, if anything was, in a tuple of one.
     """
 
-    files: tuple[Source, ...]
-    made: dict[Hashable, object] = field(default_factory=dict, init=False, compare=False, repr=False)
-    kept: Callable[[Hashable], tuple[object] | None] = field(default=_nothing, compare=False, repr=False)
+    def __init__(self, files: tuple[Source, ...], kept: Callable[[Hashable], tuple[object] | None] = _nothing) -> None:
+        self.files = files
+        self.kept = kept
+        self.made: dict[Hashable, object] = {}
 
 
 def once(library: Library, what: Hashable, make: Callable[[], T]) -> T:
@@ -34,8 +35,7 @@ def once(library: Library, what: Hashable, make: Callable[[], T]) -> T:
     return cast(T, library.made[what])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorInfo:
+class TensorInfo(Struct, frozen=True, kw_only=True):
     """One tensor of a checkpoint. `shape` is row-major: (outputs, inputs) for a projection. `format` as in formats.py;
     a storage type that is not there keeps its own name and is refused when a node reads the tensor. `exact_bf16`: every
     value of an f32 tensor is known to be one of bf16, so it may be baked as that."""
@@ -46,8 +46,7 @@ class TensorInfo:
     exact_bf16: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HfTexts:
+class HfTexts(Struct, frozen=True, kw_only=True):
     """A directory in the Hugging Face layout. `tensors` is None when only the config is there: planning needs no more.
 
     `quantization` is hf_quant_config.json.
@@ -62,8 +61,7 @@ class HfTexts:
 GgufValue = bool | int | float | str | tuple[bool | int | float | str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufKey:
+class GgufKey(Struct, frozen=True, kw_only=True):
     """One metadata entry. `type` is the file's type name: u32, f32, string, array of string, ..."""
 
     key: str
@@ -71,8 +69,7 @@ class GgufKey:
     value: GgufValue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufTexts:
+class GgufTexts(Struct, frozen=True, kw_only=True):
     """One GGUF file. `rope_factors` are the values of the tensor `rope_freqs.weight`, None where there is none."""
 
     path: str

@@ -1,12 +1,11 @@
 """`kernels/INSTRUCTIONS.toml` -> what a processor can multiply in one instruction, and on which compilation targets."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.inputs import Library, once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instruction:
+class Instruction(Struct, frozen=True, kw_only=True):
     """An instruction by its name in reports and rates; `targets` are the compilation targets that have it, sorted.
 
     `operand`: the type of both factors of one that multiplies; None of one that does not.

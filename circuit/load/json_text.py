@@ -5,7 +5,8 @@ Published config files have bare Infinity; Python's json module reads it too, bu
 
 import json
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.source import Document, Path, Plain, path_text
@@ -41,8 +42,7 @@ def read_json(source: Source) -> Document:
     return Document(source=source, data=value, lines=reader.lines)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Reader:
+class _Reader(Struct, kw_only=True):
     source: Source
     lines: dict[Path, int] = field(default_factory=dict)
     duplicates: list[Problem] = field(default_factory=list)

@@ -2,16 +2,16 @@
 
 import json
 import textwrap
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 EntryKind = Literal["dim", "param", "run", "require", "ignore", "object", "default", "derived", "const", "tensor"]
 """`default`: absent, the class default; `derived`: absent, computed from other facts; `const`: so in every model of the
 type; `tensor`: read off the tensors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One key. `became` are the facts it gives; `nodes` the nodes that read them; `why` the reason or the source."""
 
     file: str
@@ -24,8 +24,7 @@ class Entry:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Struct, frozen=True, kw_only=True):
     """All keys, in file order, then the absent ones. `ignored_tensors` are name patterns with the reason.
 
     `uses`: for each fact, the nodes that read it, as `attn.q`, or `attn.q.bias` where a param or a tensor does.

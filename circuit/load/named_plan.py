@@ -1,10 +1,9 @@
 """The launches of a plan by the names of their kernels: what a trace is compared with."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedLaunch:
+class NamedLaunch(Struct, frozen=True, kw_only=True):
     """One launch: its kernel's name, the nodes it computes, and the section of the step that it is in."""
 
     kernel: str
@@ -12,8 +11,7 @@ class NamedLaunch:
     section: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPlan:
+class NamedPlan(Struct, frozen=True, kw_only=True):
     """A plan as far as names go."""
 
     arch: str

@@ -3,15 +3,15 @@
 What an op means is its definition in `sigma/`; a test compares the two.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Mode = Literal["decode", "prefill"]
 """What a step does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpUse:
+class OpUse(Struct, frozen=True, kw_only=True):
     """The use of one op. `params` are (name, type) with type in bool, int, float, str, floats, sorted by name."""
 
     inputs: int

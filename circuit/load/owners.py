@@ -6,8 +6,9 @@ is the compiler's, as every setting `fuse.RULE` is.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.inputs import Library, once
 from circuit.load.policy import KEYS, Key, Policy
@@ -15,8 +16,7 @@ from circuit.load.rules import Gate, load_gates
 from circuit.text import listed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
+class Owned(Struct, frozen=True, kw_only=True):
     """A key, whose it is, and why. `nobody`: it gates no rule and no stage reads it, so it says nothing."""
 
     key: Key

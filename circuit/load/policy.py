@@ -1,7 +1,8 @@
 """The policy: the stated choices that may change bytes. One default for all classes; others are asked for by name."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import PlanError, Problem
 from circuit.formats import STATE_FORMATS
@@ -9,8 +10,7 @@ from circuit.load.inputs import Library, once
 from circuit.text import listed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """A key of the policy. `implemented` are values that kernels exist for; `planned` are known, and refused by name.
 
     `effects`: what each implemented value does to the output. `read_by`: what the key steers before the rules, None
@@ -73,8 +73,7 @@ KEYS: tuple[Key, ...] = (
 """Every key, sorted by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """A value for every key, in the order of KEYS."""
 
     entries: tuple[tuple[str, str], ...]

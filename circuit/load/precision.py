@@ -1,14 +1,14 @@
 """What a checkpoint's quantization config declares: how its projections are stored, and which are left out."""
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.text import Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class Pattern(Struct, frozen=True, kw_only=True):
     """A module, or several. `exact`: the whole name; `segments`: a run of whole segments of it, so that `mlp.up` is
     no part of `mlp.upper`; `glob`: the whole name with `*`; `regex`: from the beginning of the name on."""
 
@@ -16,8 +16,7 @@ class Pattern:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Precision:
+class Precision(Struct, frozen=True, kw_only=True):
     """How every projection is stored that is not left out.
 
     `rows` x `columns` values share a scale, None: all of the tensor. `zero`: see tir's Quantized. `scales`: the last
@@ -35,8 +34,7 @@ class Precision:
     zero: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantization:
+class Quantization(Struct, frozen=True, kw_only=True):
     """The declaration. `said` is the key that makes it, for messages. `head` says whether the head is a projection like
     the others. `unread` are tensors that no value depends on: the last part of the name, and why."""
 

@@ -3,7 +3,7 @@
 Evidence never inherits: a class has a record of its own for every relation that it uses, also for an inherited rule.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.hardware import HardwareClass
 from circuit.load.inputs import Library, files_under, once
@@ -16,8 +16,7 @@ FILE = "PROOFS.toml"
 EQUAL = "equal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Compared(Struct, frozen=True, kw_only=True):
     """One case: the instance in words, and the digests of both definitions there."""
 
     shape: str
@@ -25,8 +24,7 @@ class Compared:
     chain: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Proof(Struct, frozen=True, kw_only=True):
     """The record of one relation. `modes`, `rows` and `accepts` are its envelope: a rule within it is proven.
 
     `rule` is the hash of what the rule is besides its envelope. `accepts` has, for each element of the pattern, the

@@ -5,7 +5,8 @@ Every key of every object is used, required to have a value, ignored with a reas
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.load.classify import Reading, value_text
 from circuit.load.precision import Pattern, Precision, Quantization

@@ -1,14 +1,14 @@
 """The keys of quantization configs, one table an object: what counts, what must have a value, what is ignored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.source import Plain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """The class of a key. `decides` says what a used key does: a fact of the ledger."""
 
     kind: Literal["use", "object", "require", "ignore"]

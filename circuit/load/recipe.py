@@ -4,9 +4,9 @@ A recipe states every key of the policy and none of the compiler's, and nothing 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
+from msgspec import Struct
 from pydantic import ConfigDict, Field
 
 from circuit.errors import LoadError, Problem
@@ -22,8 +22,7 @@ from circuit.load.toml_text import read_toml
 from circuit.text import Source, listed, nearest, problem_at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(Struct, frozen=True, kw_only=True):
     """Words for people; nothing reads them."""
 
     title: str
@@ -31,16 +30,14 @@ class Metadata:
     author: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """`source`: a fetched model's name, or a path from the recipe's folder. `files`: (name, SHA-256), sorted."""
 
     source: str
     files: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(Struct, frozen=True, kw_only=True):
     """`hardware`: a device. `sequences` at once, each of `context` positions. `reserved_bytes` of the device's memory
     are not for the plan. `threads` of the host, None where the device is no processor.
     """
@@ -52,8 +49,7 @@ class Resources:
     threads: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(Struct, frozen=True, kw_only=True):
     """What a prompt gives. `logits` is the hash of the logits of every position of prompt and answer.
 
     `chat`: the prompt is put into the chat template, which writes `date` if it writes one. `ended`: stop or length.
@@ -73,8 +69,7 @@ class Output:
     logits: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expect:
+class Expect(Struct, frozen=True, kw_only=True):
     """What is recorded. `bytes` and outputs hold on every class; `plans` are (class, mode and rows, digest), of the
     classes that were planned. `fingerprint` is None where there were no weights.
     """
@@ -85,8 +80,7 @@ class Expect:
     outputs: tuple[Output, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True):
     """A recipe whose every key and value is known. `document` tells the line of each."""
 
     document: Document

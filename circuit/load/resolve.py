@@ -1,7 +1,8 @@
 """Facts from what the keys said: two spellings must agree, absent values come from a stated source or are refused."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.load.classify import Reading, Said, Value, value_text
 from circuit.load.config_map import Condition, FactSpec, first_key

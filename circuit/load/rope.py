@@ -5,8 +5,9 @@ float32 steps. The attention factor of yarn multiplies cos and sin and nothing e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+
+from msgspec import Struct
 
 from circuit.text import round_f32
 
@@ -14,8 +15,7 @@ _DIGITS = 60
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rope:
+class Rope(Struct, frozen=True, kw_only=True):
     """What turns a head: `inv_freq` has rotary_dim/2 values, `scale` multiplies cos and sin.
 
     `unused` are given facts that this kind of rope does not read beside the others.

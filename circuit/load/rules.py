@@ -1,7 +1,8 @@
 """`kernels/<class>/common/FUSIONS.toml` -> the lowering rules of a class: which ops one launch may compute."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.families import Family
 from circuit.load.hardware import HardwareClass
@@ -17,8 +18,7 @@ Accepted = Literal["any"] | tuple[RuleValue, ...]
 """What a pattern element takes of one fact of a node: a list of values, or anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Element:
+class Element(Struct, frozen=True, kw_only=True):
     """One node of a pattern. `accepts` has every fact that it takes, sorted; a node with another fact does not fit.
 
     Facts: `role`; `reads`, `writes`: formats of the edges; `weight`, `bias`, `state`: storage formats; a `param.` each.
@@ -31,8 +31,7 @@ class Element:
     sibling: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """A lowering clause. `same` are facts that members of one op must share; `derive` says what weight projections read
     in place of their own. `lever` is the key of `when` that opts in to other numerics; `proof` names the test of equal
     bytes. A relation that is `opt_in` is off unless its setting says on; `used` is its setting in force."""
@@ -68,8 +67,7 @@ def load_rules(library: Library, hardware: HardwareClass, families: tuple[Family
     return once(library, ("rules", hardware.lowered_by, families), read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(Struct, frozen=True, kw_only=True):
     """A policy key in the `when` of a rule of some class, and what that rule says of the bytes."""
 
     key: str

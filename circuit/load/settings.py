@@ -5,7 +5,8 @@ unless its rule says `opt_in = true`.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.rules import Rule

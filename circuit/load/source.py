@@ -1,7 +1,8 @@
 """JSON and TOML texts as plain data, with the line on which each key is written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.text import Source
 
@@ -12,8 +13,7 @@ Path = tuple[str | int, ...]
 """Where a value is: keys and list places from the top."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """A parsed text. `lines` maps key paths to lines from 1; a path that is not there has its nearest parent's line."""
 
     source: Source

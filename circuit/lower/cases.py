@@ -6,8 +6,10 @@ two chunks of 256 and a tail; free outputs are few, and no multiple of a panel.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.formats import GROUP, INT8_G32, STATE_FORMATS
@@ -21,8 +23,7 @@ from circuit.tir.ir import Edge, Key, Node, Tir, Value, Weight
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """Sizes case by case, the last repeated: `reduced` is what a projection or a norm sums over, `rows` are those of
     the step. `free` are outputs of projections that nothing else sizes, in order of the edges.
     """
@@ -54,8 +55,7 @@ WIDE = (272, 6)
 """`head_dim` where each head is normed: a sum over it then fills more than two rounds of its 128 lanes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """An instance on which the rule takes `group`, and the rows of its step. `shape` says in words what it is."""
 
     tir: Tir

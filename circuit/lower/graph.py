@@ -1,12 +1,11 @@
 """Who feeds whom in an instance: producers and readers of edges, and the order that states impose."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.tir.ir import Tir
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(Struct, frozen=True, kw_only=True):
     """`readers[edge]` are nodes, in execution order; `after[node]` are the nodes that must run after it."""
 
     producer: tuple[int | None, ...]

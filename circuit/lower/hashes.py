@@ -1,6 +1,6 @@
 """What a proof is of: hashes of the rule, and of both definitions at each of its cases."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.proofs import Compared
 from circuit.load.rules import Rule
@@ -9,8 +9,7 @@ from circuit.lower.proven import rule_hash
 from circuit.lower.sides import chain, fused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hashes:
+class Hashes(Struct, frozen=True, kw_only=True):
     """What a proof is of: the rule, and both definitions at each of its cases."""
 
     rule: str

@@ -1,8 +1,9 @@
 """What can be said of rules on one class: what cannot be used there, what nobody computes, examples that are none."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
+
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.formats import INT8_G32

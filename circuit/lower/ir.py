@@ -1,6 +1,6 @@
 """What lowering makes: groups of nodes, and the kernel that one launch of a group runs."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.tir.ir import Weight
 from circuit.uop.node import UOp
@@ -9,8 +9,7 @@ MOST_ROWS = 65536
 """Of a step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """The nodes that one launch computes, in execution order, and the rule that put them together.
 
     `numerics`: bit_identical | reference | differs. `rows`: those of a step that the rule takes. `derived` are weights
@@ -26,8 +25,7 @@ class Group:
     derived: tuple[Weight, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class Slot(Struct, frozen=True, kw_only=True):
     """What a kernel's PARAM slot stands for.
 
     `kind`: in | out | scratch | weight | state | step. `place` counts within the kind, in order of first use in the
@@ -44,8 +42,7 @@ class Slot:
     columns: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True):
     """A scheduled loop program. `definition` is what it means before scheduling: the effects of the group's ops."""
 
     name: str  # unique in a plan, a C identifier: "linear_qkv_960x576_q4_1"

@@ -6,8 +6,9 @@ and comes back.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.policy import Policy, policy_value
 from circuit.load.rules import Element, Rule
@@ -19,24 +20,21 @@ Which = Literal["reference", "all"]
 """`reference`: only rules of a single op, which define the numerics; `all`: every rule that applies."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(Struct, frozen=True, kw_only=True):
     """The node is a member of a chain that was taken before."""
 
     place: int
     chain: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unfit:
+class Unfit(Struct, frozen=True, kw_only=True):
     """The element does not take the node: another op, or a fact that it does not accept."""
 
     place: int
     element: Element
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
+class Apart(Struct, frozen=True, kw_only=True):
     """The node is already a member of this chain, runs in another section of the step, or differs from the anchor in a
     fact that all members must share."""
 
@@ -44,16 +42,14 @@ class Apart:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoMember:
+class NoMember(Struct, frozen=True, kw_only=True):
     """No node near the chain can be its next member; `tried` says of each what keeps it out."""
 
     element: Element
     tried: "tuple[Taken | Unfit | Apart, ...]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Escapes:
+class Escapes(Struct, frozen=True, kw_only=True):
     """A node outside the chain, or the step's own end (None), reads an edge that the rule does not keep."""
 
     place: int
@@ -61,8 +57,7 @@ class Escapes:
     reader: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returns:
+class Returns(Struct, frozen=True, kw_only=True):
     """A path leaves the chain and comes back; the node is the last one on it outside the chain."""
 
     place: int
@@ -71,8 +66,7 @@ class Returns:
 Refusal = Taken | Unfit | Apart | NoMember | Escapes | Returns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """A rule tried from an anchor: the members found, in the order of the pattern, and why it failed, if it did."""
 
     rule: Rule

@@ -1,7 +1,8 @@
 """Whether a relation holds: both sides of each case of its rule, element by element, as nodes of one scalar DAG."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.load.rules import Rule
 from circuit.lower.cases import Case, cases_of
@@ -16,16 +17,14 @@ Sides = Callable[[Case], Side]
 """How a side is made of a case; tests give wrong ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Equal:
+class Equal(Struct, frozen=True, kw_only=True):
     """Every element that the fused side stores is the same node on both sides."""
 
     elements: int
     expressions: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Differs:
+class Differs(Struct, frozen=True, kw_only=True):
     """The first element that is not: where it is, and how each side computes the part in which they differ."""
 
     where: str

@@ -6,7 +6,8 @@ cannot be shared out: each thread makes the rows for itself, in local storage, a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from circuit.formats import INT8_G32
 from circuit.lower.ir import Group, Slot
@@ -25,8 +26,7 @@ from circuit.uop.simplify import simplify
 FORMATS = {"f32": DType.F32, "i32": DType.I32, INT8_G32: DType.U32}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
+class Wiring(Struct, frozen=True, kw_only=True):
     """What a group's kernel may touch: its edges that others read, and the row stride of each buffer it meets.
 
     `columns`: edge -> elements from one row of its buffer to the next; of a horizontal fusion, all its outputs share
@@ -39,8 +39,7 @@ class Wiring:
     panel: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     """The effects of a kernel before scheduling, and what its PARAM slots are."""
 
     effects: tuple[UOp, ...]
@@ -52,21 +51,21 @@ def define(tir: Tir, group: Group, wiring: Wiring) -> Definition:
     return _Program(tir, group, wiring).definition()
 
 
-@dataclass(slots=True)
 class _Program:
     """One definition in the making: slots are numbered in the order that the program first needs them."""
 
-    tir: Tir
-    group: Group
-    wiring: Wiring
-    slots: list[Slot] = field(default_factory=list)
-    made: dict[int, UOp] = field(default_factory=dict)  # edge -> the value of one row, [dim]
-    inputs: list[int] = field(default_factory=list)
-    effects: list[UOp] = field(default_factory=list)  # of the phase in the making
-    phases: list[UOp] = field(default_factory=list)
-    gone: set[int] = field(default_factory=set)  # edges made in an earlier phase and not kept
-    lowering: Lowering = field(default_factory=Lowering)
-    row: UOp = field(init=False)
+    def __init__(self, tir: Tir, group: Group, wiring: Wiring) -> None:
+        self.tir = tir
+        self.group = group
+        self.wiring = wiring
+        self.slots: list[Slot] = []
+        self.made: dict[int, UOp] = {}  # edge -> the value of one row, [dim]
+        self.inputs: list[int] = []
+        self.effects: list[UOp] = []  # of the phase in the making
+        self.phases: list[UOp] = []
+        self.gone: set[int] = set()  # edges made in an earlier phase and not kept
+        self.lowering = Lowering()
+        self.row: UOp
 
     def definition(self) -> Definition:
         nodes = [self.tir.nodes[n] for n in self.group.nodes]

@@ -6,7 +6,8 @@ and page tables resolve to the words that are read and written.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.formats import FORMATS, halves_together
 from circuit.lower.cases import Case
@@ -30,8 +31,7 @@ PAGE_TABLES = ((2, 0, 1, 3), (3, 1, 2, 0))
 """What addresses, row by row, and page by page of two sequences. Rows of one sequence differ in position."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Struct, frozen=True, kw_only=True):
     """Definitions in the order they run, each with its group: one of a fused group, or one a member."""
 
     parts: tuple[tuple[Group, Definition], ...]
@@ -78,8 +78,7 @@ def read_edges(tir: Tir, group: Group) -> tuple[int, ...]:
     return tuple(dict.fromkeys(edge for edge in reads if edge not in made))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """What edges and states hold: rows x dim of an edge, the words of a state's pool."""
 
     edges: dict[int, list[Scalar]]

@@ -1,6 +1,6 @@
 """A plan whose buffers share no room, so that after a step every edge still has its value."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from circuit.plan.arena import ALIGN_BYTES
 from circuit.plan.ir import Plan

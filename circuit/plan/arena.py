@@ -1,12 +1,11 @@
 """Room in the arena: buffers that are alive together never share a byte; first fit, in order of first use."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ALIGN_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """What must have room: alive from launch `first` to launch `last`, both inclusive."""
 
     n_bytes: int

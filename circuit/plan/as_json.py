@@ -1,7 +1,8 @@
 """A plan as JSON: what the text form says, for machines."""
 
 import json
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from circuit.plan.digest import kernel_digest
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, Target, WeightAt
@@ -47,13 +48,13 @@ def plan_object(plan: Plan) -> dict[str, Json]:
             }
             for launch in plan.launches
         ],
-        "buffers": [asdict(buffer) for buffer in plan.buffers],
+        "buffers": [to_builtins(buffer) for buffer in plan.buffers],
         "weights": [
             {"name": weight.name, "shape": list(weight.shape), "format": weight.format} for weight in plan.weights
         ],
-        "states": [asdict(state) for state in plan.states],
+        "states": [to_builtins(state) for state in plan.states],
         "outputs": dict(plan.outputs),
-        "certificate": [asdict(axis) for axis in plan.certificate],
+        "certificate": [to_builtins(axis) for axis in plan.certificate],
     }
 
 

@@ -1,7 +1,8 @@
 """Groups to a plan: kernels, buffers and their places in the arena, launches, weights in order of reading, digests."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
@@ -30,8 +31,7 @@ from circuit.tir.activations import activation_notes
 from circuit.tir.ir import Tir, Weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive).
 
     `settings` are those that are not as the rules state them. `shared`: what its plans have in common."""
@@ -122,8 +122,7 @@ def _changed(points: dict[str, Point], groups: tuple[Group, ...]) -> Iterator[tu
             yield group, f"{group.rule} {point.family}.{point.id} {point.numerics}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
+class _Draft(Struct, frozen=True, kw_only=True):
     """What all parts of one plan are made from."""
 
     tir: Tir

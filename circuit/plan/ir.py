@@ -2,14 +2,13 @@
 it.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.lower.ir import Kernel
 from circuit.tir.ir import State, Weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Buffer:
+class Buffer(Struct, frozen=True, kw_only=True):
     """Room in the arena: `rows` ("n" or "m", or "1" for what no row has) x `columns` elements of 4 bytes.
 
     `offset_bytes` is a multiple of 64; two buffers whose launches overlap never share a byte. `first` and `last` are
@@ -25,30 +24,26 @@ class Buffer:
     last: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferAt:
+class BufferAt(Struct, frozen=True, kw_only=True):
     """Columns of a buffer, from `column` on."""
 
     buffer: int
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightAt:
+class WeightAt(Struct, frozen=True, kw_only=True):
     """A baked weight, by its place in `Plan.weights`."""
 
     weight: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateAt:
+class StateAt(Struct, frozen=True, kw_only=True):
     """A state, by its place in `Plan.states`."""
 
     state: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepInput:
+class StepInput(Struct, frozen=True, kw_only=True):
     """A value or an array that the executor gives each step; see `lower.ir.Slot` for the names."""
 
     name: str
@@ -57,8 +52,7 @@ class StepInput:
 Target = BufferAt | WeightAt | StateAt | StepInput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """One launch: a kernel, and what each of its slots is (in the order of `Kernel.slots`)."""
 
     rule: str
@@ -70,8 +64,7 @@ class Launch:
     layer: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """One line of the certificate. `holds`: yes | no | not checked; `evidence` names the test or proof."""
 
     axis: str
@@ -79,8 +72,7 @@ class Axis:
     evidence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """The realized lowering of one instance on one class, for one mode and a range of rows.
 
     `rows` is inclusive. `policy` and `parts` are sorted by name; `notes` say what the policy came to here. `digest`

@@ -1,8 +1,10 @@
 """The kernels of a plan: groups that mean the same program share one, which is built once."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import count
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
@@ -17,8 +19,7 @@ Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
 """How a kernel is made: `lower.scheduled.realize`, or `lower.kernels.defined`; tests give others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(Struct, frozen=True, kw_only=True):
     """What the plans of one instance have in common: its part digests, what its nodes mean, and kernels by the
     signature of a group, which the first plan that needs one makes.
     """
@@ -33,8 +34,7 @@ def shared_by_plans(tir: Tir) -> Shared:
     return Shared(parts=instance_parts(tir), meanings=meanings(tir))
 
 
-@dataclass(slots=True)
-class Kernels:
+class Kernels(Struct):
     """Kernels in order of first use. A signature has all that the program of a group can depend on in the plans of one
     instance, so that a kernel in `shared` serves plans of other rows too.
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
+
+from msgspec import Struct
 
 from circuit.lower.ir import Slot
 from circuit.plan.digest import kernel_digest
@@ -75,8 +76,7 @@ def _buffers(plan: Plan) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _Run(Struct, frozen=True, kw_only=True):
     """Launches of one layer that follow each other: `body` with the layer's number left out."""
 
     layer: int | None

@@ -1,6 +1,6 @@
 """Which buffer each edge of an instance lives in, once its nodes are in groups."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.lower.graph import Graph
 from circuit.lower.ir import Group
@@ -8,8 +8,7 @@ from circuit.plan.ir import BufferAt
 from circuit.tir.ir import Tir, row_words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class Ends(Struct, frozen=True, kw_only=True):
     """What one launch reads and writes: edges in order of first use by the group's nodes, and its states."""
 
     reads: tuple[int, ...]
@@ -17,8 +16,7 @@ class Ends:
     states: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wires:
+class Wires(Struct, frozen=True, kw_only=True):
     """`stored`: edges that leave their group. `home`: where they live. `columns[edge]`: elements from row to row there.
 
     `buffers` are (name, edges whose columns it holds), in order of first write.

@@ -8,7 +8,8 @@ order of two magnitudes, so it is done once, with the largest of the bits as the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.render.expr import c_type, step
 from circuit.render.lanes import Piece
@@ -17,8 +18,7 @@ from circuit.uop.node import Axis, DType, Fold, Loop, Op, UOp, bound_ranges, con
 _EXACT = ("add", "max")
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """What writing needs of a body: a line of C, a new name, a value of a piece as an operand."""
 
     line: Callable[[str], None]

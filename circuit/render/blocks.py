@@ -6,7 +6,8 @@ loop. A block's lines join its parent's when it closes; until then whatever the 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.render.lanes import Piece
 from circuit.uop.node import Axis, Loop, UOp
@@ -14,8 +15,7 @@ from circuit.uop.node import Axis, Loop, UOp
 Want = tuple[UOp, Piece | None]  # a value; in lanes, one piece of it
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     """Lines of C between braces; `over` is the range of the loop, None for the body of a function or of an `if`."""
 
     over: UOp | None

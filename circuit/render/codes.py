@@ -5,7 +5,7 @@ storage are made of whole vectors of these. And where the lane alone says which 
 piece may all want the same one: the other is not computed.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.render.lanes import Piece, affine, stride
 from circuit.render.places import Span
@@ -20,8 +20,7 @@ _MOST = 2**22
 _BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Rounded:
+class Rounded(Struct, frozen=True):
     """The integer nearest to `x`, ties to even, or that of lo and hi which it is beyond; 0 where x is NaN."""
 
     x: UOp

@@ -5,7 +5,7 @@ stay where they are are masked; a value that depends on four bits of a word alon
 values; and what codes.py says of codes. Each gives the same value, for every operand.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.render.codes import decided, four_bytes, rounded
 from circuit.render.lanes import Piece
@@ -19,8 +19,7 @@ PICKED = 16
 """Values in a table, and lanes of the vectors whose processors pick from it in one instruction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Direct:
+class Direct(Struct, frozen=True):
     """C for a vector, with `{x}` for that of the operand, or for the address of the span that it is, and `{table}`
     for the constants that it picks from.
     """

@@ -6,9 +6,10 @@ products and their sum are exact integers, so no order matters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.render.expr import c_type, literal
 from circuit.render.lanes import Piece
@@ -25,8 +26,7 @@ MOST_QUADS = 8
 """Words of codes whose products with signed bytes can be added in 16 bits: 8 * 2 * 15 * 128 < 2**15."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quad:
+class Quad(Struct, frozen=True):
     """Four products: the bytes that are made of `words`, each times the signed byte of `x` at its place.
 
     `place` says which bytes: in u4 the half of each byte of the word; in u7 the quarter of the 32 fifth bits too.
@@ -65,8 +65,7 @@ def same_codes(one: tuple[Quad, ...], other: tuple[Quad, ...]) -> bool:
     return [(q.kind, q.words, q.place) for q in one] == [(q.kind, q.words, q.place) for q in other]
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """What writing needs of a body: a line of C, a new name, a load as C, a value as an operand of some width."""
 
     line: Callable[[str], None]

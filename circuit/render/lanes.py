@@ -1,7 +1,8 @@
 """Where a vector of lanes lies in memory: the pieces a lane range is cut into, and indices as affine sums."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.uop.node import Const, DType, Op, UOp, const
 
@@ -9,16 +10,14 @@ WIDTHS = (16, 8, 4)
 """Lanes of vector types; what is left over runs one lane at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Lanes start .. start+width-1 of a lane range, as one C variable."""
 
     start: int
     width: int
 
 
-@dataclass(slots=True)
-class Lanes:
+class Lanes(Struct):
     """The range whose places are the lanes of vectors; None while there are none."""
 
     over: UOp | None = None
@@ -28,8 +27,7 @@ class Lanes:
         return self.over is not None and self.over in node.ranges
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+class Affine(Struct, frozen=True):
     """offset + the sum of factor * term: the value of an i32 node, modulo 2**32. No term is a constant."""
 
     terms: tuple[tuple[UOp, int], ...]

@@ -1,7 +1,8 @@
 """Where a piece of lanes lies: an affine place, or an index for every lane."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.render.lanes import Affine, Piece, affine, stride, total
 from circuit.uop.build import i32, loop, u32
@@ -9,8 +10,7 @@ from circuit.uop.node import Axis, Op, UOp, substitute
 from circuit.uop.simplify import simplify
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Lane n is at base + offset + n * step; where there is no such form, `gather` is the index of every lane.
 
     `base` is the same in all lanes. Indices are in range, so the wrapping sums that lead to them do not matter.
@@ -42,8 +42,7 @@ def place(index: UOp, lane: UOp | None, piece: Piece | None, depth: Callable[[UO
     return Place(None, 0, 0, gather=index)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Elements that stand one behind the other, read at once: `load` says of what, and that of `over` = n, the place of
     a lane or of a pair of lanes, is at `index`, which ascends by `step`.
     """

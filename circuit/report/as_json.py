@@ -1,8 +1,9 @@
 """Records of reports as JSON, and the JSON Schema that they follow."""
 
 import json
-from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
@@ -19,8 +20,8 @@ def record_schema(kind: type, title: str) -> str:
 
 
 def _plain(value: object) -> Plain:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     assert value is None or isinstance(value, bool | int | float | str), value
@@ -31,12 +32,12 @@ _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(
 
 
 def _schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type annotation has no type of its own
-    if is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         hints = get_type_hints(kind)
         return {
             "type": "object",
-            "properties": {field.name: _schema(hints[field.name]) for field in fields(kind)},
-            "required": [field.name for field in fields(kind)],
+            "properties": {name: _schema(hints[name]) for name in kind.__struct_fields__},
+            "required": list(kind.__struct_fields__),
             "additionalProperties": False,
         }
     if kind in _NAMES:

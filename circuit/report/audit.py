@@ -6,8 +6,9 @@ before its kernels are made.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.errors import Problem
 from circuit.load.audit_policy import AuditPolicy, Exempt, Kind, Require, Sites
@@ -26,8 +27,7 @@ INTEGER = "integer products"
 Verdict = Literal["runs", "exempt", "violation", "not required"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSite:
+class AuditSite(Struct, frozen=True, kw_only=True):
     """Nodes of one kind in the groups of one rule: `ops` are names, with roles; `launches` of the whole step.
 
     `runs_on`: the instruction; `required`: those that the policy asks for, none where it asks for none. `kind` and
@@ -50,8 +50,7 @@ class AuditSite:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(Struct, frozen=True, kw_only=True):
     """Of all plans of one instance on a class. `file` is the policy's, "" where the class states none; `stated_by` the
     class whose it is. `rendered`: whether the class's language is; else no site has run.
     """
@@ -137,8 +136,7 @@ def weight_of(tir: Tir, node: Node) -> str:
     return tir.weights[node.weights[0]].format if node.weights else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Site:
+class _Site(Struct, frozen=True, kw_only=True):
     mode: str
     rows: tuple[int, int]
     op: str

@@ -7,8 +7,9 @@ kernels of two models can be compared fact by fact, and what is told is why they
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.formats import INT8_G32
 from circuit.lower.graph import graph_of
@@ -28,8 +29,7 @@ ADDRESSED = ("page_tables", "positions", "sample_positions")
 """Arrays of the step whose values are below the context."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(Struct, frozen=True, kw_only=True):
     """One thing that a kernel is made for, under the op that it is of: `linear.weight`, `rms_norm#2.eps`."""
 
     name: str
@@ -37,8 +37,7 @@ class Fact:
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
+class Computed(Struct, frozen=True, kw_only=True):
     """Launches of one plan that have the same rule, kernel and members but for the layer.
 
     `kernel` is its name in the plan; `members` are relative to the layer (`l{i}.attn.q`); `launches` are places in the
@@ -58,8 +57,7 @@ class Computed:
     launches: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """One fact in which two kernels differ; "" where one of them has no such fact."""
 
     name: str

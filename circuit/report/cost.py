@@ -6,7 +6,8 @@ definition must do at least, and a schedule can only add to them.
 """
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.lower.ir import Kernel
 from circuit.report.positions import Step, counts
@@ -18,8 +19,7 @@ ELEMENT_BYTES = 4
 """Every array of a kernel has elements of four bytes; smaller formats are packed into words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Struct, frozen=True, kw_only=True):
     """Of one launch. `read` and `written` are bytes for each slot of the kernel, in the order of its slots.
 
     `products`: multiply-adds of folds, which a matrix unit can do; `others`: every other f32 operation, each of which

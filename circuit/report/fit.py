@@ -1,6 +1,7 @@
 """Which number of sequences of which length fits a device, by our rule and by the rules of other engines."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device
@@ -9,8 +10,7 @@ from circuit.report.memory import Memory, longest_context, most_sequences, neede
 from circuit.sigma.page import PAGE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedFit:
+class AskedFit(Struct, frozen=True, kw_only=True):
     """A number of sequences and a length that must fit; where one is None, 1 sequence, and 4,096 positions or the
     model's context.
     """
@@ -23,8 +23,7 @@ CONTEXTS = (2048, 4096, 8192, 32768, 131072)
 SEQUENCES = (1, 4, 16, 64, 128, 256)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class Fit(Struct, frozen=True, kw_only=True):
     """`usable` bytes; `cells` are (sequences, context, bytes needed, whether it fits); `most` are (context, the most
     sequences); `longest` are (sequences, the longest context); `engines` are (rule, the most sequences of
     `engine_context` positions within its part); `kv` are (value of the policy kv, bytes of a position, the

@@ -3,7 +3,7 @@
 Both are counted on definitions, as for the roofline, so that what is compared is what any kernels must do at least.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.devices import Device
 from circuit.lower.ir import Kernel
@@ -13,8 +13,7 @@ from circuit.report.positions import Step
 from circuit.report.roofline import ON_REQUEST, Work, steps_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Laxity:
+class Laxity(Struct, frozen=True, kw_only=True):
     """All groups of one rule and kernel in the first step of a work. Bytes and launches are of all of them together.
 
     `unfused_bytes` and `unfused_launches` are those of the same ops, each in a launch of its own. `saved_s`: what the

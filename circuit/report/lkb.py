@@ -1,7 +1,9 @@
 """The kernel base of a class as one model uses it: what is tuned and measured, what is left, what fusing saves."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.load.devices import Device
 from circuit.load.evidence import Evidence
@@ -20,8 +22,7 @@ from circuit.report.sides import Side, class_of_file
 from circuit.text import Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyCoverage:
+class FamilyCoverage(Struct, frozen=True, kw_only=True):
     """A family and what the model's works launch of it.
 
     `stated_by`: the class whose points they are; `tuned`: whether it is this class, which then has chosen the values
@@ -40,8 +41,7 @@ class FamilyCoverage:
     measured: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpCoverage:
+class OpCoverage(Struct, frozen=True, kw_only=True):
     """An op, with its role, in the plan of the first work: `nodes` in all, `fused` into launches with others, and how
     many are in launches of a `tuned` family and of a `measured` rule. Every one is generated from its definition."""
 
@@ -53,8 +53,7 @@ class OpCoverage:
     measured: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class Relation(Struct, frozen=True, kw_only=True):
     """A rule that fuses, as the works use it. `against`: why it counts as not measured in decode, "" where it was."""
 
     rule: str
@@ -64,8 +63,7 @@ class Relation:
     machines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lkb:
+class Lkb(Struct, frozen=True, kw_only=True):
     """The report. `covered` has for each work the parts of the step that are generated, tuned and measured; without a
     device, parts of the launches. `sources` are hand-written files of the class, with their lines; `copies` points that
     state what the class would inherit; `defaults` relations that are opt-in and lose nowhere where they were measured.
@@ -92,8 +90,7 @@ class Lkb:
     laxity: tuple[Laxity, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class Base(Struct, frozen=True, kw_only=True):
     """What the library has for a class: evidence, families of what it inherits from, and hand-written files."""
 
     records: tuple[Evidence, ...]
@@ -101,8 +98,7 @@ class Base:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _At:
+class _At(Struct, frozen=True, kw_only=True):
     """One work, and what the plan that does it computes; `share` is of all launches of a rule and kernel."""
 
     work: Work

@@ -7,7 +7,9 @@ the plans. Nothing else is held by a step; what a driver takes beside it is `res
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.formats import FORMATS, STATE_FORMATS
 from circuit.plan.ir import Plan
@@ -18,8 +20,7 @@ from circuit.tir.ir import State, Weight
 WORD_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """Bytes of weights of one kind: all layers' together. `stored` as in the checkpoint, `baked` as the program reads
     them, padded to whole panels.
     """
@@ -31,8 +32,7 @@ class Held:
     baked: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """Of one plan set. `token_bytes`: of all states for one position; `page_bytes`: for a page of PAGE positions.
 
     `arenas` are (mode, rows, bytes) of each plan; of these bytes, `outputs` are logits and tokens, of the plan

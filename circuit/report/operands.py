@@ -6,15 +6,15 @@ a number of the other. Where that is not so, there is no path but a rounding, an
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.formats import INT8_G32
 from circuit.load.instructions import Instruction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class Number(Struct, frozen=True, kw_only=True):
     """A type of numbers: significant bits, the exponent of the smallest step, the largest magnitude."""
 
     bits: int
@@ -81,8 +81,7 @@ every other one are exact in f32: code and scales have at most 24 significant bi
 How = Literal["as stored", "exact", "no path"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class Operand(Struct, frozen=True, kw_only=True):
     """How the codes of a format get into an instruction. `shift`: the power of two they are multiplied by; `why` says
     what keeps them out.
     """

@@ -7,8 +7,10 @@ the same rows.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.plan.ir import Plan
 from circuit.report.computed import Computed, Difference, differences
@@ -16,8 +18,7 @@ from circuit.report.plan_why import Reason, reasons
 from circuit.report.sides import Side, point_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """A side, to be told apart by."""
 
     letter: str
@@ -30,8 +31,7 @@ class Named:
     plans: tuple[tuple[str, tuple[int, int]], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """One part digest in the pairs of plans: of how many it differs in how many. `own` and `other` are the digests of
     the sides where they are the same in all plans, else ""."""
 
@@ -42,8 +42,7 @@ class Part:
     other: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDiff:
+class GroupDiff(Struct, frozen=True, kw_only=True):
     """A group that is not the same in both plans. `launches` are how many there are in each; `differs` says in what a
     changed one does: its rule, numerics, family, point, and the facts of its kernel."""
 
@@ -54,8 +53,7 @@ class GroupDiff:
     differs: tuple[Difference, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(Struct, frozen=True, kw_only=True):
     """Pairs of plans with the same differences. `rows` are the rows of each pair's plans; `equal` counts the groups
     that are the same in both, and their launches."""
 
@@ -65,8 +63,7 @@ class Pair:
     groups: tuple[GroupDiff, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDiff:
+class PlanDiff(Struct, frozen=True, kw_only=True):
     """The comparison. `equal`: whether all digests are; `same_bytes`: whether the parts `bytes` are, so that equal
     weights give equal output bytes."""
 

@@ -3,8 +3,10 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.load.rules import Rule
 from circuit.report.computed import value_text
@@ -17,8 +19,7 @@ Named = dict[str, str]
 """Values by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Reason(Struct, frozen=True, kw_only=True):
     """Something that a part hashes and that is not the same in both sides; "" where a side has no such thing."""
 
     part: str

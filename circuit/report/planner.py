@@ -3,7 +3,8 @@
 From a plan set without schedules: nothing here depends on how fast a kernel was written.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.devices import Device
@@ -20,8 +21,7 @@ from circuit.report.said import Input
 from circuit.report.units import Ran, ran
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planner:
+class Planner(Struct, frozen=True, kw_only=True):
     """The report of one model on one device. `left_out` are works that the model or the class cannot do, with why.
 
     `rendered`: whether the class's language is; `bytes_digest` is the part digest `bytes`, the same for all plans.

@@ -1,6 +1,6 @@
 """What is missing to run a model tuned on a class, by the share of a step that would gain from it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.instructions import Instruction
 from circuit.report.audit import Audit
@@ -8,8 +8,7 @@ from circuit.report.operands import operand
 from circuit.report.roofline import Roofline, Site, share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class Port(Struct, frozen=True, kw_only=True):
     """Something to write. `kind`: a kernel of a rule, which is generated from its definition so far; or the use of an
     instruction that takes the weights of some projections without loss.
 

@@ -2,13 +2,13 @@
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.uop.node import Op, UOp, const_value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """The rows of one step: each of `sequences` has `rows` of them, at positions `first`, `first + 1`, ...
 
     `logit_rows` are those that get logits, over all sequences.

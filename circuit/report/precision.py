@@ -8,7 +8,8 @@ in f32 or, on codes, in exact integers, so roundings are those of f32 operations
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import Problem
 from circuit.formats import INT8_G32
@@ -28,8 +29,7 @@ SUM = "each fma"
 """A fused multiply-add rounds once, to f32."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One precision step of an op. `declared` is what the kernel does; `conversion`: none, exact, or rounds."""
 
     step: str
@@ -39,8 +39,7 @@ class Step:
     rounding: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class Steps(Struct, frozen=True, kw_only=True):
     """An op in a kernel, with its roles; `nodes` are how many of the circuit's."""
 
     op: str
@@ -49,8 +48,7 @@ class Steps:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrecisionSite:
+class PrecisionSite(Struct, frozen=True, kw_only=True):
     """All launches of one kernel. `modes` are the plans that have it, as `decode 1-2`."""
 
     kernel: str
@@ -61,8 +59,7 @@ class PrecisionSite:
     ops: tuple[Steps, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
+class Path(Struct, frozen=True, kw_only=True):
     """How values of a format get into each instruction of the class that multiplies."""
 
     what: str
@@ -70,8 +67,7 @@ class Path:
     operands: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Precision:
+class Precision(Struct, frozen=True, kw_only=True):
     """The report of one model on one device."""
 
     arch: str
@@ -138,8 +134,7 @@ def differences(found: tuple[PrecisionSite, ...]) -> tuple[Problem, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sums:
+class _Sums(Struct, frozen=True, kw_only=True):
     """What a kernel's definition adds up: type and order of every sum of products, and of plain sums."""
 
     products: tuple[tuple[DType, str], ...]
@@ -196,8 +191,7 @@ def _of_vectors(tir: Tir, nodes: list[Node], has: "_Declared") -> Iterator[Step]
         yield _decoded("bias" if nodes[0].op == "linear" else "weight", format, declared)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Declared:
+class _Declared(Struct, frozen=True, kw_only=True):
     """What a kernel has: its sums, and the formats of the matrix, the vectors and the state that it reads or writes."""
 
     sums: _Sums

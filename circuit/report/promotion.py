@@ -1,13 +1,14 @@
 """What would make one kernel of several: facts in which kernels of a family differ, by the share of a step."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.report.computed import Difference, FactKind, numberless
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promotion:
+class Promotion(Struct, frozen=True, kw_only=True):
     """A fact in which kernels of a family differ from the nearest ones: as a parameter, it makes one kernel of two.
 
     `values` are those of both sides, `kernels` and `share` of the model that is asked about: of its decode work.
@@ -21,8 +22,7 @@ class Promotion:
     share: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Differing:
+class Differing(Struct, frozen=True, kw_only=True):
     """A kernel with all in which it differs from another of its family; `share` is None where it is not known."""
 
     family: str

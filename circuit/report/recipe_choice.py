@@ -5,8 +5,9 @@ nothing leaves the default policy; with one, a value does where that gains WORTH
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.errors import PlanError
 from circuit.load.devices import Device
@@ -26,8 +27,7 @@ PRICED_CONTEXT = 4096
 """Positions at which values are priced, and which throughput plans for, unless a context is asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """One policy on the device: seconds of a decode step of one sequence, tokens a second of the `sequences` that give
     most, and bytes for one sequence; ceilings, at the same context.
     """
@@ -38,8 +38,7 @@ class Price:
     needed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(Struct, frozen=True, kw_only=True):
     """A value of a policy key with its price, all other keys as they are stated; or why the model cannot have it."""
 
     key: str
@@ -49,8 +48,7 @@ class Option:
     stated: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """What the recipe states, and what it was chosen from. `priced_context`: the positions at which options are priced.
 
     `moved` are the keys whose value the goal took away from the default.
@@ -65,8 +63,7 @@ class Choice:
     model_context: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """What is asked for. `fixed`: policy keys that the goal leaves alone; None leaves a resource to the goal."""
 
     goal: GoalName | None

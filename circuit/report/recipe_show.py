@@ -1,6 +1,6 @@
 """A recipe resolved: every value with the line it stands on, and the digests that it comes to."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.recipe import Recipe
 from circuit.load.source import line_of
@@ -9,8 +9,7 @@ from circuit.report.planner import Planner
 from circuit.report.sections import Section, Table, bytes_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     """A key with its value, and where that stands."""
 
     key: str
@@ -19,8 +18,7 @@ class Value:
     line: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
+class Digest(Struct, frozen=True, kw_only=True):
     """A digest as it comes out here, and as the recipe records it; None where it records none."""
 
     name: str
@@ -28,8 +26,7 @@ class Digest:
     recorded: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """A recipe and what it comes to on its device. `needed` and `memory` are bytes."""
 
     title: str

@@ -1,8 +1,9 @@
 """A recipe as the commented file that `met recipe write` prints; it reads back to what it was written from."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import wrap
+
+from msgspec import Struct
 
 from circuit.load.devices import Device
 from circuit.load.policy import Key, policy_value
@@ -21,8 +22,7 @@ HEAD = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """What a recipe file says. `held`: the memory of the plan set; `planned_by` and `ran_on` say where `expect` comes
     from, "" where there is none of it.
     """

@@ -6,8 +6,10 @@ its work. Both are for one device and leave out what is between steps.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device, rate
@@ -29,8 +31,7 @@ ON_REQUEST = ("score", "hidden")
 """Sections that a step of answering has not: what log-probabilities and embeddings need."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """A task: `sequences` at once, each either one more token after `context` others, or `context` tokens read."""
 
     name: str
@@ -54,8 +55,7 @@ is left out.
 Bound = Literal["memory", "operations"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launches:
+class Launches(Struct, frozen=True, kw_only=True):
     """All launches of one kernel under one rule. Bytes and operations are of all of them together.
 
     `weights`, `states` and `edges` are the bytes read and written of each kind.
@@ -73,15 +73,13 @@ class Launches:
     dots: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts(Launches):
+class Counts(Launches, frozen=True, kw_only=True):
     """The same on any device. `costs`: of one launch, and how many launches have it."""
 
     costs: tuple[tuple[Cost, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(Struct, frozen=True, kw_only=True):
     """One work without a device: all of a Roofline that no rate is needed for."""
 
     work: Work
@@ -92,16 +90,14 @@ class Counted:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site(Launches):
+class Site(Launches, frozen=True, kw_only=True):
     """The same on one device: `ceiling_s`, seconds of all of them together, is without what launches cost."""
 
     ceiling_s: float
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
+class Roofline(Struct, frozen=True, kw_only=True):
     """One work on one device. `tokens` is how many a run of `ceiling_s` gives; `launch_s` is of all launches.
 
     `steps` is how often the plan runs. `unit` is the instruction that products run on. `weight_floor_s`: reading the
@@ -175,8 +171,7 @@ def timed(found: Counted, device: Device, unit: str = PORTABLE) -> Roofline:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class Rates(Struct, frozen=True, kw_only=True):
     """Operations a second: of products, of the vector unit, of logic on words and of integer products. `same_unit`: the
     vector unit does the products too.
 

@@ -1,7 +1,8 @@
 """What a report was made from, each value with where it is from: the checkpoint's keys, the policy, the class."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.load.hardware import HardwareClass
 from circuit.load.ledger import Entry, Ledger
@@ -10,8 +11,7 @@ from circuit.load.quantization_keys import LEFT_OUT, OF_ACTIVATIONS, OF_CACHE, S
 from circuit.text import listed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(Struct, frozen=True, kw_only=True):
     """A value under its name. `origin`: file and line, `default`, `--policy`, ...; `why` where that needs a word."""
 
     name: str
@@ -20,8 +20,7 @@ class Input:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(Struct, frozen=True, kw_only=True):
     """What a checkpoint declares about a precision, and what the plan does about it."""
 
     what: str

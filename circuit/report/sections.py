@@ -1,14 +1,14 @@
 """A report as sections, each a heading, a table and notes; and the same sections as text for a terminal or Markdown."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import wrap
+
+from msgspec import Struct
 
 WIDTH = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Struct, frozen=True, kw_only=True):
     """Rows of cells under headings. The first column is words, aligned left; all others are aligned right.
 
     Where a table is too wide, the first column is cut, and the cut is marked.
@@ -18,8 +18,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """One part of a report. `notes` stand below the table, a paragraph each."""
 
     title: str

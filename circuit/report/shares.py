@@ -1,14 +1,14 @@
 """What part of a step each kernel takes on a device, by the roofline of one decode and one prefill work."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.load.devices import Device
 from circuit.plan.ir import Plan
 from circuit.report.roofline import FIRST_PREFILL, WORKS, roofline, share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Struct, frozen=True, kw_only=True):
     """One work and the plan that does it, by mode and rows. `sites`: rule and kernel, with the part of the time."""
 
     work: str

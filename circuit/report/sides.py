@@ -1,6 +1,6 @@
 """A model's plans on a class, as one side of a comparison."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.families import Family
 from circuit.load.hardware import HardwareClass
@@ -11,8 +11,7 @@ from circuit.report.computed import Computed
 from circuit.tir.ir import Tir
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Struct, frozen=True, kw_only=True):
     """One plan set, what each of its plans computes, and what it was made from.
 
     `rules` and `families` are those of the class, `which` the set of rules that was asked for.

@@ -9,25 +9,25 @@ sections besides the main one that ran.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.load.named_plan import NamedLaunch, NamedPlan
 
 MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(Struct, frozen=True, kw_only=True):
     """What a profiler recorded. `launches` are names of kernels in the order in which they began."""
 
     kind: Literal["Chrome trace", "Nsight Systems export"]
     launches: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(Struct, frozen=True, kw_only=True):
     """Launches of one kernel that follow each other and that only one side has.
 
     `at` is the place in the plan of the first, or before which they are. `members`: of the first, where it is the
@@ -41,8 +41,7 @@ class Edit:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepKind:
+class StepKind(Struct, frozen=True, kw_only=True):
     """Steps of a trace that are alike. `plans` are those of the set that launch the nearest sequence; `sections` what
     ran besides the main one; `first` is the number of the first such step, from 0. Without `edits` it is as planned."""
 
@@ -54,8 +53,7 @@ class StepKind:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelCount:
+class KernelCount(Struct, frozen=True, kw_only=True):
     """A kernel that the trace launches more or less often than the plans of its steps do."""
 
     kernel: str
@@ -63,8 +61,7 @@ class KernelCount:
     traced: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceReport:
+class TraceReport(Struct, frozen=True, kw_only=True):
     """The comparison. `equal`: every step is as planned, and nothing was launched before the first.
 
     `before` are kernels that were, with how often. `unused` are plans that no step is of.

@@ -1,6 +1,6 @@
 """On which instruction each projection's products run, and what of the device's faster ones stays unused."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.load.devices import Device
 from circuit.load.hardware import HardwareClass
@@ -10,8 +10,7 @@ from circuit.report.operands import ROUNDED
 from circuit.uop.node import DType, Fold, toposort
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class Ran(Struct, frozen=True, kw_only=True):
     """Products of weights of one storage format. `how`: what happens to the stored values before they are multiplied.
 
     `instruction` is what they run on under the plan's policy; `faster` are the device's instructions that could take

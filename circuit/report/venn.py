@@ -7,8 +7,10 @@ have to take as a parameter to serve both.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.load.devices import Device
 from circuit.load.evidence import Evidence
@@ -25,8 +27,7 @@ Standing = Literal["shared", "shared-unmeasured", "policy variant", "parameteriz
 STANDINGS: tuple[Standing, ...] = ("shared", "shared-unmeasured", "policy variant", "parameterization", "novel")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VennModel:
+class VennModel(Struct, frozen=True, kw_only=True):
     """A model of the comparison under its letter. `weights` are the storage formats of its projections."""
 
     letter: str
@@ -39,8 +40,7 @@ class VennModel:
     bytes_digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VennSite:
+class VennSite(Struct, frozen=True, kw_only=True):
     """All launches of one kernel under one rule, in the plans of `rows` of a mode.
 
     `beside` is the letter of the model with the nearest kernel, `there` its name, `differs` what is different about it:
@@ -65,8 +65,7 @@ class VennSite:
     share: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Venn:
+class Venn(Struct, frozen=True, kw_only=True):
     """The first model beside the others. `others` are, by letter, the novel sites of each other model: what it has that
     none of the rest has. `works` are the names of the works that shares are of."""
 
@@ -208,8 +207,7 @@ Candidate = tuple[int, Computed, tuple[Difference, ...]]
 """The place of a side, a kernel of it, and what is different of its plan already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Best:
+class _Best(Struct, frozen=True, kw_only=True):
     """The nearest kernel, and of which side."""
 
     side: int

@@ -3,8 +3,9 @@
 The matching is run again with its attempts kept, so that what is told is what was decided.
 """
 
-from dataclasses import dataclass
 from typing import Literal, assert_never
+
+from msgspec import Struct
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
@@ -34,8 +35,7 @@ NEAR = 12
 """The most names that an unknown node is answered with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What became of a rule at the node. `reasons` are empty where it took the node; `members` are those it took."""
 
     rule: str
@@ -48,8 +48,7 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointVerdict:
+class PointVerdict(Struct, frozen=True, kw_only=True):
     """A point of the rule's family: the chosen one has no reasons."""
 
     point: str
@@ -58,8 +57,7 @@ class PointVerdict:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class Why(Struct, frozen=True, kw_only=True):
     """The answer for one node in one plan. `facts` are what rules may ask of it. `others` have no such op at all.
     `notes` say what the policy did before rules were asked."""
 
@@ -75,8 +73,7 @@ class Why:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """The plan that is asked about."""
 
     rules: tuple[Rule, ...]

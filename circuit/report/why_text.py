@@ -1,8 +1,10 @@
 """The answers of `met circuit why`, for people and as JSON."""
 
 import json
-from dataclasses import asdict, replace
 from textwrap import wrap
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from circuit.report.why import PointVerdict, Verdict, Why
 
@@ -19,7 +21,7 @@ def why_text(answers: tuple[Why, ...]) -> str:
 
 def why_json(answers: tuple[Why, ...]) -> str:
     """An object for each plan."""
-    return json.dumps({"plans": [asdict(answer) for answer in answers]}, indent=1) + "\n"
+    return json.dumps({"plans": [to_builtins(answer) for answer in answers]}, indent=1) + "\n"
 
 
 def _block(same: list[Why]) -> list[str]:

@@ -5,7 +5,8 @@ what belongs to that row. So no definition can let one row's result depend on an
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.uop.node import UOp
 
@@ -13,8 +14,7 @@ Value = bool | int | float | str | tuple[float, ...]
 """A node's parameter. Rope frequencies are a tuple of floats, each exactly a float32."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """A paged state: `words` is its pool, [pages * page_words]; `heads` x `head_dim` values a position and side, in
     `format`.
     """
@@ -25,8 +25,7 @@ class Room:
     format: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coded:
+class Coded(Struct, frozen=True, kw_only=True):
     """A projection's weight as integers: its values are (codes - zero) * scales [+ minima].
 
     codes: [outputs, inputs] i32; scales, minima: [outputs, inputs / 32] f32.
@@ -38,8 +37,7 @@ class Coded:
     zero: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """What a definition is given.
 
     `row` is the RANGE of the row; `inputs` have shape [dim], f32 (token ids: i32); `weights` are f32, in the op's
@@ -73,8 +71,7 @@ Values = tuple[UOp, ...]
 """Outputs of one row; the product of an output's shape is its dim."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writes:
+class Writes(Struct, frozen=True, kw_only=True):
     """Where a row is stored in a state: `value` at `place` of the state's words, for each value of the `loops`."""
 
     loops: tuple[UOp, ...]
@@ -82,8 +79,7 @@ class Writes:
     value: UOp
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpKind:
+class OpKind(Struct, frozen=True, kw_only=True):
     """A member of Sigma. `params` and `weights` are the names of what a node states, in order.
 
     Exactly one of `define` and `writes` is given. `steps` is the op's vocabulary of precision steps. `step_inputs`

@@ -18,7 +18,7 @@ and side, max|x| / 127; all key scales as [head][PAGE] stand behind the values, 
 A stored value means its decoded float32 value; whoever reads a state reads decoded values.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.sigma.encode import encode_bf16, encode_f16, encode_int8, magnitude_of, scale_of
 from circuit.sigma.op import Room, Writes
@@ -56,8 +56,7 @@ def pages_of(context: int) -> int:
     return context // PAGE + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class Spot(Struct, frozen=True, kw_only=True):
     """A position: the first word of its page in the pool, and its place in the page."""
 
     page: UOp

@@ -3,7 +3,7 @@
 What such a format is stands here once: decoding multiplies it out, and projections of integer rows read the parts.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.formats import FORMATS, GROUP
 from circuit.sigma.op import Coded
@@ -12,8 +12,7 @@ from circuit.uop.build import cast, index, loop, mulacc, stage
 from circuit.uop.node import DType, UOp
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coding:
+class Coding(Struct, frozen=True, kw_only=True):
     """What all weights of a format have: the code that stands for 0 (where there are no minima), and whether minima."""
 
     zero: int = 0
@@ -34,8 +33,7 @@ CODINGS = {
 CODED_FORMATS = tuple(CODINGS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """Of one input: its code (u32, or i32 where it has a sign), and what the 32 inputs around it share."""
 
     code: UOp

@@ -6,7 +6,7 @@ inputs; every other one goes on reading the f32 row. This changes numerics, so i
 alone; the ops that result define their own, and rules and kernels keep those to the byte.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from circuit.formats import GROUP, INT8_G32
 from circuit.load.policy import Policy, policy_value

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, Problem
 from circuit.formats import BROUGHT_TOGETHER, FORMATS
@@ -17,8 +19,7 @@ _SHOWN = 20
 """Problems that are shown one by one: a checkpoint with other names has hundreds, all of one kind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(Struct, frozen=True, kw_only=True):
     """`tir` with the formats of the file. The bytes of each pair in `equal` must be the same, which whoever reads the
     file checks. `ignored` are the tensors that no node reads, with the reason, sorted by name."""
 

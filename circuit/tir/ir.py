@@ -3,8 +3,9 @@
 An input is a number: nodes name edges, weights and states by their place in the lists of `Tir`.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.formats import edge_words
 
@@ -12,15 +13,13 @@ Value = bool | int | float | str | tuple[float, ...]
 """A node's parameter. Rope frequencies are a tuple of floats, each exactly a float32."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """A tensor of the checkpoint, under its name there, as a whole."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpermute:
+class Unpermute(Struct, frozen=True, kw_only=True):
     """Rows put back from the interleaved order that llama-type GGUF files store q and k in.
 
     For each of `heads` heads of `head_dim` rows, row `2*i + s` of `of` becomes row `s*head_dim/2 + i`.
@@ -30,8 +29,7 @@ class Unpermute:
     heads: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Concat:
+class Concat(Struct, frozen=True, kw_only=True):
     """Rows of the parts, one part below the other."""
 
     parts: tuple["Recipe", ...]
@@ -44,8 +42,7 @@ inputs of each output (packed), along the outputs in an order of its own (awq), 
 SCHEMES: tuple[Scheme, ...] = ("fp8", "packed", "awq", "gptq", "gptq_v2")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantized:
+class Quantized(Struct, frozen=True, kw_only=True):
     """A projection that a scheme keeps in several tensors of the checkpoint: its values are (code - zero) * scale.
 
     `rows` x `columns` values share a scale. `zero`: the zero that every group must have, 0 where they are as stored.
@@ -70,8 +67,7 @@ def quantized_keys(recipe: Quantized) -> tuple[str, ...]:
     return tuple(key for key in (recipe.codes, recipe.scales, recipe.zeros, recipe.order) if key is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
+class Edge(Struct, frozen=True, kw_only=True):
     """A wire: `rows` x `dim` values in `format`. `rows` is "n" (rows of the step) or "m" (rows that get logits)."""
 
     name: str  # "l3.attn.q": for messages, texts and goldens, never for decisions
@@ -85,8 +81,7 @@ def row_words(edge: Edge) -> int:
     return edge_words(edge.format, edge.dim)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
+class Weight(Struct, frozen=True, kw_only=True):
     """A tensor that nodes read; `shape`: (outputs, inputs) of a projection, (rows, dim) of a table, (dim,) of a vector.
 
     `format` is the checkpoint's storage format of every part of the recipe; "file" before the tensors are bound.
@@ -100,8 +95,7 @@ class Weight:
     axes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Struct, frozen=True, kw_only=True):
     """A cache: paged keys and values of one layer, `heads` x `head_dim` values a position and side."""
 
     name: str
@@ -111,8 +105,7 @@ class State:
     format: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """One use of an op of Sigma. `weights` are in the op's own order (a linear: weight, then bias where it has one)."""
 
     id: str  # "l3.attn.q"
@@ -128,8 +121,7 @@ class Node:
     section: str = "main"  # one of circuit/load/ops.py: which part of a step runs it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tir:
+class Tir(Struct, frozen=True, kw_only=True):
     """An instance: a circuit with every number known. `nodes` are in execution order.
 
     `inputs` are edges that the step is given (token ids); `outputs` are edges that it must leave behind.

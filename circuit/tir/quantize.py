@@ -5,7 +5,8 @@ contradiction, and so is a tensor of another type or shape.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.errors import Problem
 from circuit.load.inputs import TensorInfo

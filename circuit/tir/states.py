@@ -1,6 +1,6 @@
 """The storage format of states, as the policy says: what nodes write is rounded to it once, and read decoded."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.tir.ir import Tir

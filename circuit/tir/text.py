@@ -4,7 +4,8 @@ Lists of numbers, such as rope frequencies, are written once as `list` lines, in
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.text import (
     Source,
@@ -113,8 +114,7 @@ def _node(tir: Tir, node: Node, lists: dict[tuple[float, ...], str]) -> str:
     return text + (f" {{{', '.join(params)}}}" if params else "")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Reader:
+class _Reader(Struct, kw_only=True):
     arch: str = ""
     context: int = 0
     dims: list[tuple[str, int]] = field(default_factory=list)

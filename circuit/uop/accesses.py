@@ -1,7 +1,8 @@
 """Which LOADs and STOREs of a program touch one storage, which come before which, and whether their places can meet."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.uop.affine import Form, Forms, form_of, interval
 from circuit.uop.build import i32
@@ -11,8 +12,7 @@ from circuit.uop.simplify import simplify
 from circuit.uop.within import within
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """A LOAD or STORE; `before` are the numbers of the accesses that are among its sources, however far."""
 
     node: UOp

@@ -8,7 +8,8 @@ proves that it fits i32; otherwise they stay as written.
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.uop.bounds import Interval, bounds
 from circuit.uop.node import Const, DType, Loop, Op, Param, UOp, const, toposort
@@ -17,8 +18,7 @@ from circuit.uop.scalar import LIMITS, wrap_i32
 Form = tuple[dict[UOp, int], int]  # coefficient of each atom, constant; never edited
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
+class Forms(Struct, frozen=True):
     """What one simplification remembers. Every node in it is simplified."""
 
     of: dict[UOp, Form] = field(default_factory=dict)

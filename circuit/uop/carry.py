@@ -5,7 +5,7 @@ results before part c + 1: `total[r, j]` starts from the identity, and chunk(r, 
 order. Every total meets the same values in the same order, so the bytes are the same.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from circuit.uop.bounds import bounds
 from circuit.uop.build import after, end, index, load, store

@@ -7,8 +7,9 @@ GPU axis run in ascending order like any other. An ALLOC starts poisoned: readin
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from circuit.errors import Problem, RunError
 from circuit.uop.node import DType, Fold, Op, Param, Storage, UOp, bound_ranges, const_value, toposort
@@ -18,8 +19,7 @@ Step = Callable[[], None]
 Cell = TypeVar("Cell")  # what is computed with: values, or expressions (prove.py)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Domain(Generic[Cell]):
+class Domain(Struct, Generic[Cell], frozen=True, kw_only=True):
     """What a run computes with. `constant`: a value of a type; `function`: of an op, its type and its operands' type;
     `number`: what a place or the end of a loop counts to.
     """
@@ -67,8 +67,7 @@ def storage_name(storage: UOp) -> str:
     return storage.arg.name or f"{storage.op} {storage.arg.slot}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Machine(Generic[Cell]):
+class _Machine(Struct, Generic[Cell], frozen=True, kw_only=True):
     domain: Domain[Cell]
     buffers: dict[int, list[Cell]]
     params: dict[int, Cell]

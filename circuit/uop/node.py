@@ -7,8 +7,9 @@ loops are closed by END and REDUCE. Identity is equality: never compare two node
 
 import struct
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Op(StrEnum):
@@ -80,16 +81,14 @@ class Space(StrEnum):
     ALU = "alu"
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(Struct, frozen=True):
     """A constant as its exact bits: f32 bits, an int in the range of i32 or u32, or 0/1."""
 
     dtype: DType
     bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(Struct, frozen=True):
     """`lo` and `hi` bound an integer parameter's value, or every element of an integer array; inclusive."""
 
     slot: int
@@ -100,8 +99,7 @@ class Param:
     hi: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """`size` elements; of an ALLOC, `slot` tells one from another in a program."""
 
     slot: int
@@ -112,16 +110,14 @@ class Storage:
     hi: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """The name tells ranges of one program apart."""
 
     name: str
     axis: Axis = Axis.LOOP
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """How a REDUCE runs. `op`: add | mul | max | mulacc (two sources). `order`: fold | fold:256 | lanes:128."""
 
     op: str
@@ -129,8 +125,7 @@ class Fold:
     order: str = "fold"
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """`where`: "inline" (recomputed at each use) or "local" (stored once); `sizes`: counts that are no constants."""
 
     where: str = "inline"

@@ -12,7 +12,7 @@ lanes:128   lane l folds k = l, l+128, ...; then lane l += lane l+64, +32, ..., 
 A name ends in apostrophes where it would not be the only one; a schedule names ranges without them.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from circuit.uop.build import after, alloc, end, i32, index, load, loop, reduce, store, where
 from circuit.uop.node import Axis, Const, DType, Fold, Loop, Op, Storage, UOp, const, substitute, toposort

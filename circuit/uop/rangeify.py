@@ -6,7 +6,9 @@ captured: bound ranges live in an environment, and every loop of the result has 
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from circuit.uop.bounds import bounds
 from circuit.uop.build import after, end, i32, index, load, store, where
@@ -17,8 +19,7 @@ from circuit.uop.simplify import simplify
 Places = tuple[UOp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Env:
+class Env(Struct, frozen=True):
     """What bound ranges mean, and what the parameters of the CALL around mean."""
 
     ranges: Mapping[UOp, UOp] = field(default_factory=dict)

@@ -9,8 +9,9 @@ make.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from circuit.errors import PlanError
 from circuit.uop.build import end, group
@@ -33,8 +34,7 @@ from circuit.uop.split import (
 from circuit.uop.stage_factor import stage_factors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Split(Struct, frozen=True, kw_only=True):
     """Range r becomes r (the outer part) and `inner`: place = r * factor + inner.
 
     In an END the last, shorter part is a copy of the loop: where the end is a constant only its range `inner` is left,
@@ -47,8 +47,7 @@ class Split:
     inner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """Range r becomes r and `inner`: place = r * factor + inner. The inner loop of the last block is shorter.
 
     So a loop whose end is known at run time has an inner loop whose largest number of turns is a constant.
@@ -59,8 +58,7 @@ class Block:
     inner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
+class Tile(Struct, frozen=True, kw_only=True):
     """Range r of an END becomes r and `inner`: place = r * factor + inner, and past the end the last place again.
 
     So the inner loop always has `factor` turns. The END must not read what it stores: the last place may be stored more
@@ -72,8 +70,7 @@ class Tile:
     inner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deal:
+class Deal(Struct, frozen=True, kw_only=True):
     """Range r of an END becomes r, of `factor` hands, and `inner`, the turns: place = inner * factor + hand.
 
     The bits of the hand are reversed, so that threads that share out the hands get places all over the range: halves
@@ -85,8 +82,7 @@ class Deal:
     inner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pad:
+class Pad(Struct, frozen=True, kw_only=True):
     """Range r of an END becomes r and `inner`: place = r * factor + inner, also where that is past the end.
 
     The END stores in local storage, where nothing may read past the end, and what it reads itself must be there.
@@ -97,15 +93,13 @@ class Pad:
     inner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reorder:
+class Reorder(Struct, frozen=True, kw_only=True):
     """The loops of an END that are named run in this order, the first outermost; the others keep their places."""
 
     ranges: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(Struct, frozen=True, kw_only=True):
     """Two loops of an END, the second right inside the first, become one that keeps the first's name.
 
     The inner loop's end must be a constant. What threads share are then pairs of places, one after the other.
@@ -115,22 +109,19 @@ class Join:
     inner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upcast:
+class Upcast(Struct, frozen=True, kw_only=True):
     """The range opens no loop. The last such range of an END is the lanes of vectors, all others are unrolled."""
 
     range: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class Thread(Struct, frozen=True, kw_only=True):
     """The range is cut into one contiguous part a thread. Stores that are in no such loop are the first thread's."""
 
     range: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(Struct, frozen=True, kw_only=True):
     """A factor of the folds over `fold` that does not change along the loop `across` is computed once, before that.
 
     It is kept in local storage, for one iteration of the loops outside `across`. The loop that stores it along a range
@@ -141,8 +132,7 @@ class Stage:
     across: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carry:
+class Carry(Struct, frozen=True, kw_only=True):
     """The loop of the folds over `fold` runs outside of loop `across`: part after part of many totals.
 
     The totals are kept in local storage, for one iteration of the loops outside `across`. The loops that start and

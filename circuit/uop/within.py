@@ -7,7 +7,8 @@ step is sound; the search is bounded.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.uop.bounds import (
     Facts,
@@ -39,8 +40,7 @@ def within(node: UOp, least: int, most: int) -> bool:
     return high and (least <= lo or _at_most(simplify(value * -1), -least, _Known(), [_STEPS]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What the conditions around say: intervals, and linear forms that are at least 0."""
 
     facts: Facts = field(default_factory=dict)

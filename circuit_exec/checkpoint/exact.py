@@ -6,8 +6,9 @@ means its decoded value.
 
 import json
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from circuit.errors import RunError
 from circuit_exec.cache import Cache, recall, remember

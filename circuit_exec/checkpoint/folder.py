@@ -1,8 +1,9 @@
 """The weight files of a checkpoint's folder: one safetensors file, or the shards that its index names."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
 from circuit_exec.checkpoint.mapped import map_file, read_text
@@ -14,8 +15,7 @@ INDEX = "model.safetensors.index.json"
 AGAIN = "download the checkpoint again, or keep only the files that belong to it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FolderWeights:
+class FolderWeights(Struct, frozen=True, kw_only=True, eq=False):
     """The tensors of all weight files, and the files; both empty where the folder has no safetensors file."""
 
     tensors: dict[str, StoredTensor]

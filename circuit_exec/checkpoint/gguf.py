@@ -7,7 +7,8 @@ Source: the GGUF specification in the ggml repository (docs/gguf.md).
 """
 
 import itertools
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
 from circuit.formats import FORMATS
@@ -32,8 +33,7 @@ MIN_TENSOR_BYTES = 32  # an empty name, one dimension, a type, an offset
 MAX_DIMS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufTable:
+class GgufTable(Struct, frozen=True, kw_only=True):
     """What the head of a GGUF file says; tensors are in the order of the table."""
 
     metadata: tuple[Metadata, ...]
@@ -56,8 +56,7 @@ def read_gguf(path: str, data: memoryview) -> GgufTable:
     return GgufTable(metadata=tuple(metadata), tensors=_tensors(path, heads, start, alignment, len(data)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
+class _Head(Struct, frozen=True, kw_only=True):
     name: str
     shape: tuple[int, ...]
     type: int

@@ -6,9 +6,10 @@ Source: tools/gguf-split of llama.cpp, and GGUFWriter of the gguf package 0.19.0
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
 from circuit_exec.checkpoint.gguf import GgufTable, read_gguf
@@ -21,8 +22,7 @@ MERGE = "merge the parts with `llama-gguf-split --merge`"
 _NAME = re.compile(r"(?P<prefix>.*)-(?P<place>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GgufModel:
+class GgufModel(Struct, frozen=True, kw_only=True, eq=False):
     """The metadata of the first file, the tensors of all, and the files by path in their order."""
 
     metadata: tuple[Metadata, ...]

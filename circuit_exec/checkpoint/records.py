@@ -1,7 +1,8 @@
 """What a checkpoint gives: its texts or metadata, the table of its tensors, and its files over memory maps."""
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from circuit.errors import Problem, RunError
 from circuit.text import Source
@@ -11,16 +12,14 @@ Scalar = bool | int | float | str
 Kind = Literal["safetensors", "gguf", "config"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MappedFile:
+class MappedFile(Struct, frozen=True, kw_only=True, eq=False):
     """The bytes of a file, and its identity at the moment it was opened."""
 
     data: memoryview
     identity: Identity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTensor:
+class StoredTensor(Struct, frozen=True, kw_only=True):
     """One tensor of a weight file. `shape` is row-major (the last dimension is contiguous); `offset` is in the file."""
 
     name: str
@@ -31,8 +30,7 @@ class StoredTensor:
     n_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LongArray:
+class LongArray(Struct, frozen=True, kw_only=True):
     """A metadata array that was walked but not decoded: `count` elements of type `type` from `offset` on."""
 
     type: str
@@ -40,8 +38,7 @@ class LongArray:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(Struct, frozen=True, kw_only=True):
     """One GGUF key. `type` is "u32", "string", … or "array of string"."""
 
     key: str
@@ -49,8 +46,7 @@ class Metadata:
     value: Scalar | tuple[Scalar, ...] | LongArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True, eq=False):
     """An opened checkpoint. `texts` is empty for GGUF, `metadata` is empty otherwise; "config" has no tensors.
 
     `path` is what the user gave; `files` are the weight files by path, in the order of their names. `decoded` keeps the

@@ -1,10 +1,10 @@
 """Logits of a run against logits from elsewhere: within a tolerance, with the same most likely token."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.errors import LoadError, Problem, RunError
@@ -13,8 +13,7 @@ from circuit_exec.diff.stepping import Seen, rows_of
 Logits = NDArray[np.floating]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class Agreement(Struct, frozen=True, kw_only=True):
     """`largest` is the largest absolute difference, at `position` and `column`, between `ours` and `theirs`.
 
     `outside` counts the positions with a logit beyond the tolerance, `first_outside` is the first of them. `argmax`

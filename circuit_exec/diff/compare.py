@@ -5,9 +5,9 @@ memory of one step. First means: in the earliest such range, of the earliest lau
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.emit.watch import InArena, Watched
@@ -16,8 +16,7 @@ from circuit_exec.diff.stepping import Seen, Words, positions_of, rows_of
 NAN = 0x7FC00000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class Where(Struct, frozen=True, kw_only=True):
     """The step and launch of one side that made an element, and its row in that step."""
 
     step: int
@@ -28,8 +27,7 @@ class Where:
     members: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """One element of an edge that two runs computed differently; `ulps` is None where one of them is no number.
 
     `format` is f32 or i32, `words` are the bits; `n_different` elements of the edge's `n_elements` differ in this step.
@@ -46,8 +44,7 @@ class Difference:
     at: tuple[Where, Where]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """What two runs have in common. `only` counts the edges that one side alone has: fused away in the other."""
 
     n_edges: int

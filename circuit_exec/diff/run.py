@@ -5,9 +5,10 @@ which must. Without them a comparison that sees nothing would look like equality
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit_exec.checkpoint.records import require_weights
 from circuit_exec.cpu import LOGITS
@@ -17,8 +18,7 @@ from circuit_exec.diff.sides import Made, Side, Sides, claims_equal
 from circuit_exec.diff.stepping import steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """`sides`: the first is what the others are compared with. `asked`: positions whose logits are compared, rising,
     each once.
 
@@ -40,8 +40,7 @@ Name = Literal["repeat", "control", "unwatched", "side"]
 Makes = Callable[[Side], Made]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(Struct, frozen=True, kw_only=True):
     """One comparison, and what must come out of it. `nothing`: no plan claims that the two are equal."""
 
     name: Name
@@ -62,8 +61,7 @@ class Pair:
                 return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """All comparisons. `changed` is the control's token: position, id, other id."""
 
     n_tokens: int

@@ -6,9 +6,9 @@ each edge still has its value when the step ends. It takes more memory, and fewe
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import Manifest, build_manifest
@@ -39,8 +39,7 @@ Alter = Callable[["Side", Sources], Sources]
 """Changes the C sources of a side before it is compiled: how a test injects a fault."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Struct, frozen=True, kw_only=True):
     """How one side runs. `policy` are KEY=VALUE; the last `steps` tokens are decode steps of one row each.
 
     A chunk of None is the most rows that a prefill step can have.
@@ -58,8 +57,7 @@ def unaltered(side: Side, sources: Sources) -> Sources:
     return sources
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class Made(Struct, frozen=True, kw_only=True):
     """What rules and a policy compile to. `watched`: for each plan, what can be read after a step.
 
     `holds` are the axes that the certificates of all plans say hold.
@@ -73,8 +71,7 @@ class Made:
     holds: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Opened:
+class Opened(Struct, frozen=True, kw_only=True, eq=False):
     """A side that is ready to run."""
 
     side: Side
@@ -95,8 +92,7 @@ def claims_equal(one: Opened, other: Opened) -> bool:
     return equal and axes <= one.made.holds and axes <= other.made.holds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sides:
+class Sides(Struct, frozen=True, kw_only=True, eq=False):
     """Makes and opens the sides of one checkpoint; plans each rule set once. `alter` changes a side's C sources."""
 
     checkpoint: Checkpoint

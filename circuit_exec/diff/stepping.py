@@ -1,9 +1,9 @@
 """A token list run step by step, and what each step left, by the positions of the tokens."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.emit.layout import PAGE
@@ -17,8 +17,7 @@ from circuit_exec.stored import stored
 Words = NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True, eq=False):
     """What step `step` left of the positions from `first` up to `end`, of which those in `asked` have logits.
 
     Valid until the next step of the same program.

@@ -5,9 +5,9 @@ span; those of prompts that are scored; behind them, without logits, those that 
 """
 
 from collections.abc import Sequence as Listed
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.emit.runtime import GREEDY, HIDDEN, SAMPLE, SCORE
@@ -18,8 +18,7 @@ from circuit_exec.engine.slots import Slots
 from circuit_exec.step import NO_DRAWS, Arrays, Ints, Sampler, spans
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
+class Part(Struct, frozen=True, kw_only=True, eq=False):
     """Rows of one choice at positions from `first` up to `end`, from place `at` of the rows with logits on."""
 
     sequence: Sequence
@@ -28,8 +27,7 @@ class Part:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True, eq=False):
     """One step. `drawing[i]`, in slot `slots[i]`, is the choice that takes the token at `positions[i]` from row i with
     logits; the first `n_greedy` take the most likely one. Logits of rows from `changed[0]` up to `changed[1]` are
     changed before, and `again` and `again_sampler` are then the sections that take tokens from them. `scored` are parts

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from circuit_exec.engine.request import EmbeddingRequest, Event, Request
 
@@ -13,8 +14,7 @@ OnEvent = Callable[[Event], None]
 """Called by the engine's thread between two steps: it must not wait, and what it raises ends the choice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """`max_seqs`: choices that run together. `step_rows`: rows of a step, of running choices first, then of prompts.
     `prompt_rows`: rows of a step of prompts alone, which keeps no choice waiting for its next token. `n_pages`: of the
     KV pool. `max_queue`: choices that wait. `prefix_cache`: whether full pages are kept and shared.
@@ -28,8 +28,7 @@ class Limits:
     prefix_cache: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class Stats(Struct, frozen=True, kw_only=True):
     """Now, and totals since the start.
 
     `step_rows`, `step_s`: of the last step. `pages_used` are held by running choices, `pages_cached` by nobody but
@@ -54,8 +53,7 @@ class Stats:
     host_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanShown:
+class PlanShown(Struct, frozen=True, kw_only=True):
     """One plan of the set: "decode:1-2", its digest, and its launches in section main."""
 
     name: str
@@ -63,8 +61,7 @@ class PlanShown:
     launches: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Struct, frozen=True, kw_only=True):
     """What runs. `certificate`: (axis, holds, evidence), as in the plan's text."""
 
     hardware_class: str

@@ -5,10 +5,10 @@ the request and the model's fingerprint alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from circuit.errors import Problem, RunError
@@ -38,8 +38,7 @@ class Grammar(Protocol):
         """Whether the choice ends behind the ids that came."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Request:
+class Request(Struct, frozen=True, kw_only=True, eq=False):
     """A prompt, and how it is continued; what is off by default changes nothing.
 
     `max_tokens` may be 0 only where the prompt is scored. `temperature` is 0 for the most likely token, or from
@@ -74,16 +73,14 @@ class Request:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EmbeddingRequest:
+class EmbeddingRequest(Struct, frozen=True, kw_only=True, eq=False):
     """The mean of a prompt's hidden states behind the last norm."""
 
     prompt: tuple[int, ...]
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class Scored(Struct, frozen=True, kw_only=True):
     """The natural logarithm of an id's probability, and the most likely ids with theirs, likeliest first (of equal
     ones the lower id). A logit of -inf gives -inf.
     """
@@ -92,8 +89,7 @@ class Scored:
     top: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """A choice has one more id; a stop id is none. `scored` where the request asks for it."""
 
     choice: int
@@ -101,24 +97,21 @@ class Token:
     scored: Scored | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptScored:
+class PromptScored(Struct, frozen=True, kw_only=True):
     """Of choice 0, before its first token: what each id of the prompt had; the first one has nothing before it."""
 
     choice: int
     scored: tuple[Scored | None, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Embedding:
+class Embedding(Struct, frozen=True, kw_only=True, eq=False):
     """values: [dim] f32, not normalized."""
 
     choice: int
     values: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one choice. `cached`: of the prompt, those that were not computed again. `made` counts a stop id."""
 
     prompt: int
@@ -129,8 +122,7 @@ class Usage:
 Reason = Literal["stop", "length", "cancelled", "timeout", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """The last event of a choice. "stop": a stop id came (`stop_id`), or its grammar is finished. `problem`: of
     "error".
     """

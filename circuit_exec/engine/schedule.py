@@ -11,9 +11,9 @@ among all prompts, so that a short one does not wait for a long one. Where no ch
 """
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from circuit.emit.layout import PAGE, Layout
 from circuit_exec.engine.interface import Limits
@@ -26,8 +26,7 @@ LEAST_SHARE = 8
 """Rows of a prompt in a step where several are computed: a tile of a projection's rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Chunk:
+class Chunk(Struct, frozen=True, kw_only=True, eq=False):
     """Positions from `first` up to `end` of a choice's ids."""
 
     sequence: Sequence

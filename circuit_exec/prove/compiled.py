@@ -5,9 +5,10 @@ with two, at each set of points that a plan of the rule's rows can have.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.emit.program import program_of
 from circuit.load.hardware import lanes_of, rows_of
@@ -83,8 +84,7 @@ def compiled_apart(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[s
     return f"{mode}, rows {listed(map(str, rows))}, threads {listed(map(str, THREADS))}: {shapes}", wrong
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Launch:
+class _Launch(Struct, frozen=True, kw_only=True):
     """A kernel of one side of one case, and its number in the compiled program."""
 
     group: Group
@@ -131,8 +131,7 @@ def _run(calls: list[str]) -> str:
     return "\n".join([*head, *calls, "  }", "}", ""])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Memory:
+class _Memory(Struct, frozen=True, kw_only=True, eq=False):
     edges: dict[int, Words]
     states: dict[int, Words]
 

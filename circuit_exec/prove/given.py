@@ -1,6 +1,6 @@
 """What proofs of one class need of its files, and which relations are asked for."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, load_families
@@ -12,8 +12,7 @@ from circuit.lower.proven import relations
 from circuit.text import listed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
+class Class(Struct, frozen=True, kw_only=True):
     """What proofs of one class need of its files."""
 
     library: Library

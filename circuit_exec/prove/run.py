@@ -3,9 +3,10 @@
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
+
+from msgspec import Struct
 
 from circuit.load.proofs import EQUAL, Proof, load_proofs, proofs_path, proofs_text
 from circuit.load.rules import Rule
@@ -21,8 +22,7 @@ from circuit_exec.prove.given import Class
 Progress = Callable[[str, float], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What became of one rule. `proof` is its record, made even where the claim fails; `failures` say where it does."""
 
     rule: str

@@ -1,7 +1,8 @@
 """A chat request on its way to the engine, and its choices while they grow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit_exec.engine.request import Ended, Request, Token
 from circuit_exec.server.answers import Finish
@@ -21,8 +22,7 @@ from circuit_exec.text.tokenizer import Tokenizer
 ANY_OBJECT: Mapping[str, object] = {"type": "object"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True, eq=False):
     """`view` is the tokenizer as answers are read with; `names` are the functions that may be called, none where no
     calls are looked for.
     """
@@ -64,8 +64,7 @@ def prepare(served: Served, fields: ChatFields) -> Prepared:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(Struct, frozen=True, kw_only=True):
     """What a choice has more: text, calls, tokens."""
 
     text: str

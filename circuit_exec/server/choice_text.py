@@ -2,23 +2,22 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit_exec.engine.request import Token
 from circuit_exec.server.stops import StopText
 from circuit_exec.text.stream import StreamDecoder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class Placed(Struct, frozen=True, kw_only=True):
     """A token, and the character of the answer at which what it completes begins."""
 
     token: Token
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
+class Grown(Struct, frozen=True, kw_only=True):
     """What may be sent: text, and the tokens that begin in it."""
 
     text: str

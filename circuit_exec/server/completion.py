@@ -1,7 +1,8 @@
 """A completion request on its way to the engine, and its choices while they grow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit_exec.engine.request import Request, Scored, Token
 from circuit_exec.server.answers import Finish, TextChoice, TextLogprobs
@@ -21,8 +22,7 @@ MOST_CHOICES = 1024
 """Of all prompts together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True, eq=False):
     """One request of the engine a prompt. `n_top`: None where no log-probabilities are asked for."""
 
     requests: tuple[Request, ...]

@@ -5,7 +5,8 @@ Source: the error codes of the OpenAI API reference, and openai-python's `_excep
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.errors import MetError
 
@@ -27,8 +28,7 @@ TYPES = {
 """What kind of error a status is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """Why a request is not answered: a status of HTTP, and OpenAI's `code` and `param` (a field, dotted).
 
     `detail` is for the log alone.

@@ -1,10 +1,8 @@
 """The answer of GET /forward."""
 
-import dataclasses
+from msgspec.structs import asdict
+from pydantic import BaseModel, ConfigDict
 
-from pydantic import BaseModel
-
-from circuit_exec.engine.interface import Stats
 from circuit_exec.server.served import Served
 
 
@@ -40,6 +38,28 @@ class LaunchesAnswer(BaseModel):
     launches: list[LaunchItem]
 
 
+class StatsItem(BaseModel):
+    """Now, and totals since the start: the engine's Stats, field by field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    queued: int
+    running: int
+    step_rows: int
+    step_s: float
+    pages_used: int
+    pages_cached: int
+    pages_total: int
+    steps: int
+    prompt_tokens: int
+    hit_tokens: int
+    made_tokens: int
+    ended: int
+    preempted: int
+    busy_s: float
+    host_s: float
+
+
 class ForwardAnswer(BaseModel):
     """What runs. `max_seqs` choices run together; `kv_pages` is the pool."""
 
@@ -55,12 +75,12 @@ class ForwardAnswer(BaseModel):
     prefix_cache: bool
     plans: list[PlanItem]
     certificate: list[AxisItem]
-    now: Stats
+    now: StatsItem
 
 
 def launches_of(served: Served) -> LaunchesAnswer:
     """The launches of the plan for single rows."""
-    return LaunchesAnswer(launches=[LaunchItem(**dataclasses.asdict(each)) for each in served.launches])
+    return LaunchesAnswer(launches=[LaunchItem(**asdict(each)) for each in served.launches])
 
 
 def forward_of(served: Served) -> ForwardAnswer:
@@ -79,5 +99,5 @@ def forward_of(served: Served) -> ForwardAnswer:
         prefix_cache=limits.prefix_cache,
         plans=[PlanItem(name=plan.name, digest=plan.digest, launches=plan.launches) for plan in runs.plans],
         certificate=[AxisItem(axis=a, holds=h, evidence=e) for a, h, e in runs.certificate],
-        now=served.engine.stats(),
+        now=StatsItem(**asdict(served.engine.stats())),
     )

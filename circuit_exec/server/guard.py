@@ -4,8 +4,8 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,8 +29,7 @@ SAFE_HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """Who may ask. `names`: for a server on a loopback address without keys, what a `Host` may be besides; None where
     any may be.
     """

@@ -5,7 +5,8 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, PolicyError, Problem
 from circuit.text import Source, problem_at
@@ -14,8 +15,7 @@ HASH = re.compile(r"[0-9a-f]{64}")
 HOW = "write the SHA-256 of the key: printf %s KEY | sha256sum | cut -d' ' -f1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class Keys(Struct, frozen=True, kw_only=True):
     """The hashes of the keys that are taken."""
 
     hashes: tuple[bytes, ...]

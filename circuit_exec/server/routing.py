@@ -3,10 +3,10 @@
 import time
 import uuid
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from fastapi.routing import APIRoute
+from msgspec import Struct
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
@@ -82,8 +82,7 @@ class HeadFields(TypedDict):
     system_fingerprint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(Struct, frozen=True, kw_only=True):
     """The same as a record, one for all events of a stream."""
 
     id: str

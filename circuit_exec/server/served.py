@@ -1,7 +1,8 @@
 """What a server serves: one model behind an engine, with all that turns requests into ids and ids into answers."""
 
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from circuit_exec.engine.interface import Description, Engine
 from circuit_exec.launches import Shown
@@ -13,8 +14,7 @@ from circuit_exec.text.load import all_stop_ids, load_tokenizer
 from circuit_exec.text.tokenizer import Tokenizer, piece_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """What is stated when a server starts. `context`: the most tokens of a prompt and its answer. `today` is for chat
     templates that write the date; `timeout_s` is the most that a request may take, from its arrival; `drain_s` the most
     that running ones get when the server ends.
@@ -30,8 +30,7 @@ class Options:
     log_prompts: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Served:
+class Served(Struct, frozen=True, kw_only=True, eq=False):
     """`stop_ids` is the union of the tokenizer's and of the configuration files'. `tools` is how the model writes
     calls, None where its template takes none, or writes them in a way that is not known.
     """

@@ -7,9 +7,10 @@ thing differs: strftime_now gives the date that the caller states, because a tex
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Literal, NoReturn
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, MetError, Problem, RunError
 
@@ -21,8 +22,7 @@ OR_PLAIN = ", or run with --no-chat"
 """What a command can do besides; a server cannot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatTemplate:
+class ChatTemplate(Struct, frozen=True, kw_only=True):
     """The program, the file it stands in, and its key there; None where the file is the program."""
 
     text: str
@@ -30,8 +30,7 @@ class ChatTemplate:
     key: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """What one side said."""
 
     role: Literal["system", "user", "assistant"]

@@ -1,8 +1,9 @@
 """The tokenizer keys of GGUF metadata: which are read, which are ignored and why; readers that check their types."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn, TypeGuard, TypeVar
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
 
@@ -56,8 +57,7 @@ IGNORED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Keys:
+class Keys(Struct, frozen=True, kw_only=True, eq=False):
     """The metadata of one file: its path, the keys it has, and how to get a value."""
 
     file: str

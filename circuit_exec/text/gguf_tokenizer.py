@@ -7,7 +7,8 @@ token for a control token because of its text, as `</s>`; here only the file say
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import Problem
 from circuit_exec.text import gguf_keys as gguf
@@ -56,8 +57,7 @@ def _check_control_tokens(keys: Keys) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Vocabulary:
+class _Vocabulary(Struct, frozen=True, kw_only=True, eq=False):
     tokens: list[str]
     types: list[int]
     id_of: dict[str, int]

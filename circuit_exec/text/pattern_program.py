@@ -7,7 +7,7 @@ version, and what its engine takes for the same letter in another case is the sa
 What the parser does not know is refused: anchors but `\\z`, lookahead but `(?!class)`, lazy and possessive repetition.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 TAKE, TRY, GO, NONE_NEXT, AT_END, FOUND = range(6)
 Ranges = tuple[tuple[int, int], ...]
@@ -24,33 +24,27 @@ class PatternError(ValueError):
     """A pattern has something that the programs do not do; the text says what."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Class:
+class _Class(Struct, frozen=True):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _NoneNext:
+class _NoneNext(Struct, frozen=True):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _AtEnd:
+class _AtEnd(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class _Sequence:
+class _Sequence(Struct, frozen=True):
     parts: tuple["_Node", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Either:
+class _Either(Struct, frozen=True):
     parts: tuple["_Node", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Repeat:
+class _Repeat(Struct, frozen=True):
     of: "_Node"
     least: int
     most: int | None
@@ -59,8 +53,7 @@ class _Repeat:
 _Node = _Class | _NoneNext | _AtEnd | _Sequence | _Either | _Repeat
 
 
-@dataclass(slots=True)
-class Patterns:
+class Patterns(Struct):
     """Programs that share their classes. `classes` are the characters of each, by the text of the class."""
 
     programs: list[Steps] = field(default_factory=list)

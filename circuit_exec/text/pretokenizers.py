@@ -8,7 +8,7 @@ space that is not ASCII is in no range of a pattern without categories. A name t
 near one, digits or spaces would silently become other ids.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _CONTRACTION = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _SPACES = r"\s+(?!\S)|\s+"
@@ -44,8 +44,7 @@ _DEFAULT_MARKS, _FALCON_MARKS = r"[\p{P}$+<=>^~|]+", r"[\p{P}$+<=>^~|`]+"
 _THREE_DIGITS = "[0-9][0-9][0-9]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreTokenizer:
+class PreTokenizer(Struct, frozen=True, kw_only=True):
     """`whole_words`: a part that is a token is that token, whatever the merges say. `adds_bos` counts without a key."""
 
     patterns: tuple[str, ...]

@@ -8,7 +8,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit_exec.text.byte_level import CHARACTER_OF
 from circuit_exec.text.pattern_program import PatternError, Patterns, Ranges
@@ -24,8 +25,7 @@ class RulesError(ValueError):
     """The tokenizer has a rule that the C program does not have; the text names it."""
 
 
-@dataclass(slots=True)
-class Rules:
+class Rules(Struct):
     """`text_of` are the bytes of each id that words are looked up by. `merges` are (left, right, both) by rank; where
     there are none, `ranks` has one rank a token. `byte_ids` are -1 for bytes without an id. `added` are (text, id,
     set): those of set 0 are found first. `unstable` are characters that normalization might change.

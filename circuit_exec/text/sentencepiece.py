@@ -9,13 +9,13 @@ left one of equals" when a token has two splits, so this is not a BPE of the tok
 import heapq
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SPACE = "\u2581"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ScoredVocabulary:
+class ScoredVocabulary(Struct, frozen=True, kw_only=True, eq=False):
     """`id_of` and `scores` cover all tokens, `byte_ids` the 256 bytes, `controls` the texts matched as they are."""
 
     id_of: Mapping[str, int]

@@ -6,10 +6,10 @@ little-endian u32.
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
 from circuit_exec.text.chat import ChatTemplate, Message, render_chat
@@ -23,8 +23,7 @@ _MARK = "MESSAGE-8B21F4"
 _PROBES = ("", "Hello", " a  b ", "\n\tx\r\n", "\u3000é\u00a0", "{{ 1 }} {% if %}", "'\"\\<&>", "ß" * 50)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
+class Chat(Struct, frozen=True, kw_only=True):
     """What a template writes before and after a message; `trims`: it takes white space off the message first."""
 
     before: str

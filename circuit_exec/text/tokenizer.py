@@ -1,15 +1,15 @@
 """A tokenizer as the executor uses it: text to ids, ids to bytes, and the ids that end a text."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import LoadError, Problem, RunError
 from circuit_exec.text.chat import ChatTemplate
 from circuit_exec.text.sentencepiece import ScoredVocabulary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tokenizer:
+class Tokenizer(Struct, frozen=True, kw_only=True, eq=False):
     """One vocabulary with its rules. `file` is what the user knows it by.
 
     `segment` gives the ids of a text in which control tokens are recognized; it adds nothing around them.

@@ -8,7 +8,8 @@ import ctypes
 import json
 import re
 from contextlib import closing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.emit.sources import Sources
 from circuit.errors import PlanError, Problem, RunError
@@ -61,8 +62,7 @@ static void met_end(int tid) {{
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """A launch as the program has it: `plan` is its place in the set."""
 
     kernel: str
@@ -71,8 +71,7 @@ class Call:
     plan: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(Struct, frozen=True, kw_only=True):
     """The trace as text, and what it is of."""
 
     text: str

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from circuit.bake.layout import PANEL
@@ -39,8 +40,7 @@ N_TOKENS = 70
 STEPS = (("decode", (1, 8)), ("prefill", (1, N_TOKENS)))
 
 
-@dataclass(slots=True)
-class Chain:
+class Chain(Struct):
     """Ops in the making. An input is a table of random rows, one for each token.
 
     `flipped` is the byte of the weights, counted from the end, whose lowest bit is turned over.

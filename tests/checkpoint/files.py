@@ -3,8 +3,9 @@
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 TYPE = {"u8": 0, "u16": 2, "u32": 4, "i32": 5, "f32": 6, "bool": 7, "string": 8, "array": 9, "u64": 10}
 CODE = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "bool": "B", "u64": "Q"}
@@ -16,8 +17,7 @@ GGML = {
 Scalar = bool | int | float | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufTensor:
+class GgufTensor(Struct, frozen=True, kw_only=True):
     """A tensor as it is put into a file; `offset` None is the next free one."""
 
     name: str
@@ -60,8 +60,7 @@ def gguf(
     return head + b"\0" * (-len(head) % alignment) + data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class Tensor(Struct, frozen=True, kw_only=True):
     """A tensor of a safetensors file."""
 
     name: str

@@ -4,10 +4,10 @@ Every packing is written value by value from the scheme's description, so that i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.tir.ir import Quantized, Scheme
@@ -19,8 +19,7 @@ F32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stored:
+class Stored(Struct, frozen=True, kw_only=True, eq=False):
     """The tensors of one projection, and its values: [outputs, inputs]."""
 
     tensors: tuple[Tensor, ...]

@@ -1,11 +1,11 @@
 """Values of quantized projections equal those of the published decoders, which tests/fixtures/schemes/make.py ran."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from circuit.tir.ir import Quantized

@@ -1,18 +1,17 @@
 """One tiny model, compiled once, for all commands that run it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from circuit_exec.cache import Cache
 from tests.cli.harness import Ran, met
 from tests.models import tiny_config, write_checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class Home(Struct, frozen=True, kw_only=True):
     """A folder with `model` and `cache`."""
 
     folder: Path

@@ -42,7 +42,7 @@ def test_it_is_text_markdown_or_json_of_its_schema(folder: Path, capsys: pytest.
     assert "prefill, 8 rows of one sequence" in run("--mode", "prefill", "--rows", "8")
     schema = json.loads(run("--schema"))
     assert schema["title"] == "met circuit display"
-    assert set(schema["required"]) == set(Display.__dataclass_fields__)
+    assert set(schema["required"]) == set(Display.__struct_fields__)
     assert conforms(json.loads(run("--json")), schema) == []
 
 

@@ -5,10 +5,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.cli.conftest import Home
 from tests.cli.harness import Ran, leftovers, refused
@@ -17,8 +18,7 @@ from tests.demo import demo_file
 STRICT = "CFLAGS=-std=c11 -pedantic -Wall -Wextra -Werror -O1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emitted:
+class Emitted(Struct, frozen=True, kw_only=True):
     """A folder that `met emit` wrote and make built, and what the command printed."""
 
     folder: Path

@@ -1,11 +1,12 @@
 """`met circuit diff --against` with logits of transformers at long positions: many faults cannot be seen below them."""
 
 import json
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
@@ -64,8 +65,7 @@ def test_tiny_models_agree_at_8192_positions_and_the_feature_of_each_is_seen(cas
     assert "of 13 positions it is not, first at " in ran.out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
+class Demo(Struct, frozen=True, kw_only=True):
     """The demo model, tokens, and a file with the logits of transformers at the positions `asked`."""
 
     sides: Sides

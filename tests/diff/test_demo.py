@@ -1,9 +1,9 @@
 """The demo model, where it was fetched: equal over rules, threads and chunks, and a fault found in one layer."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint

@@ -1,11 +1,11 @@
 """Runs of a tiny model compared: what is equal, the controls, and faults found down to the element."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, RunError
 from circuit_exec.cache import Cache

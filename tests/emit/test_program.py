@@ -1,8 +1,7 @@
 """The emitted C text: steps, barriers, kernels once, and what must agree between plans."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.emit.barriers import barriers_before, written_slots
 from circuit.emit.derive import layout

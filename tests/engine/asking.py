@@ -1,10 +1,10 @@
 """Requests of an engine and what it says of them, gathered until each choice has ended."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from threading import Condition
 
 import numpy as np
+from msgspec.structs import replace
 
 from circuit.errors import Problem
 from circuit_exec.engine.engine import Engine, Ticket
@@ -109,7 +109,7 @@ OPENED: list[Engine] = []
 
 def engine_of(model: Model, **changes: int | bool) -> Engine:
     """An engine with other limits where they are given."""
-    OPENED.append(open_engine(model, replace(LIMITS, **changes)))  # type: ignore[arg-type]  # fields of one record
+    OPENED.append(open_engine(model, replace(LIMITS, **changes)))  # fields of one record
     return OPENED[-1]
 
 

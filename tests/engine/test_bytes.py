@@ -1,9 +1,9 @@
 """No answer depends on what else runs: alone, in a crowd, after a restart, with and without the prefix cache."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from circuit_exec.engine.engine import Engine
 from circuit_exec.engine.request import EmbeddingRequest, Request

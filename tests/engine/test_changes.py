@@ -1,9 +1,8 @@
 """What penalties, biases, masks and cuts make of logits, against each written out by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from circuit_exec.engine.changes import Changes, Counts

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import RunError
 from circuit_exec.engine.engine import Engine
@@ -254,7 +254,7 @@ def test_the_description_says_what_runs(engine: Engine) -> None:
 )
 def test_limits_that_cannot_be_kept_are_refused(model: Model, changes: dict[str, int], message: str, fix: str) -> None:
     with pytest.raises(RunError) as caught:
-        open_engine(model, replace(LIMITS, **changes))  # type: ignore[arg-type]  # fields of one record
+        open_engine(model, replace(LIMITS, **changes))  # fields of one record
     assert message in caught.value.problems[0].message
     assert fix in caught.value.problems[0].fix
 
@@ -297,7 +297,7 @@ REFUSED: list[tuple[dict[str, object], str, str]] = [
 def test_a_request_that_can_never_run_is_refused(
     engine: Engine, changes: dict[str, object], message: str, fix: str
 ) -> None:
-    asked: Request = replace(ASKED, **changes)  # type: ignore[arg-type]  # fields of one record
+    asked: Request = replace(ASKED, **changes)  # fields of one record
     with pytest.raises(CannotFit) as caught:
         engine.submit(asked, lambda event: None)
     assert [(each.message, each.fix) for each in caught.value.problems] == [(message, fix)]

@@ -3,11 +3,11 @@
 import gc
 import random
 import resource
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from circuit_exec.cache import user_cache
 from circuit_exec.engine.engine import Engine

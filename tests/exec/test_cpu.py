@@ -1,10 +1,10 @@
 """One step of several sequences, and everything that is checked before a step."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from circuit.emit.runtime import GREEDY, MAIN, SAMPLE
 from circuit.errors import RunError

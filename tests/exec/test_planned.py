@@ -1,9 +1,9 @@
 """The cache of plan sets: what is kept, when it is made again, and what its key depends on."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest

@@ -5,10 +5,10 @@ import importlib.util
 import sys
 import tempfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import RunError
 from circuit_exec import fetch as fetching

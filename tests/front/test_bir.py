@@ -1,8 +1,7 @@
 """The block circuit: what it says, and that its text reads back."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, PlanError
 from circuit.front.bir import Bir

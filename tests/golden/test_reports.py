@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.comparisons import kernel_base, named_plans, plans_compared, venned
 from circuit.load.devices import Device, device_named, load_devices

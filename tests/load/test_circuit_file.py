@@ -1,8 +1,7 @@
 """What is refused in a circuit and in a config map before any model uses them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, MetError
 from circuit.load.circuit_file import circuit_names

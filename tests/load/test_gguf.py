@@ -1,8 +1,7 @@
 """GGUF metadata gives the facts of the config it was made from; its refusals; names and row orders."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.front.blocks import blocks

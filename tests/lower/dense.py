@@ -1,12 +1,11 @@
 """A dense decoder as an instance, built node by node: for tests of lowering and planning that need no checkpoint."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from circuit.tir.ir import Edge, Key, Node, Recipe, State, Tir, Value, Weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """The numbers of a decoder."""
 
     layers: int = 2
@@ -30,8 +29,7 @@ LLAMA_405B = Sizes(
 )
 
 
-@dataclass(slots=True)
-class _Builder:
+class _Builder(Struct):
     sizes: Sizes
     edges: list[Edge] = field(default_factory=list)
     weights: list[Weight] = field(default_factory=list)

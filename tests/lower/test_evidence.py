@@ -1,8 +1,7 @@
 """EVIDENCE.toml: records read back, and what they say of a relation that is a default or opt-in."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.load.evidence import Evidence, Rung, evidence_text, load_evidence
@@ -37,7 +36,7 @@ def record(*rungs: Rung, rule: Rule = RULE, **changes: object) -> Evidence:
         file=FILE,
         line=7,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]  # the keys are fields of Evidence
+    return replace(made, **changes)  # the keys are fields of Evidence
 
 
 @pytest.mark.parametrize("name", ["avx2", "avx512"])

@@ -1,11 +1,11 @@
 """The matcher: what fires, what it refuses, and that every node ends in exactly one group."""
 
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.policy import load_policy

@@ -1,10 +1,10 @@
 """Relations as scalar DAGs: those of the project hold, and a wrong one of each kind is caught where it differs."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.rules import Rule

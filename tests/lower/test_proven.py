@@ -1,9 +1,9 @@
 """PROOFS.toml: every relation of the project has a current record; what is stale, missing or too narrow is refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.load.hardware import load_hardware
@@ -43,7 +43,7 @@ def changed(change: Callable[[Rule], Rule]) -> tuple[Rule, ...]:
 
 def recorded(**changes: object) -> tuple[Proof, ...]:
     """The records with one of them changed."""
-    return tuple(replace(proof, **changes) if proof.id == ID else proof for proof in PROOFS)  # type: ignore[arg-type]
+    return tuple(replace(proof, **changes) if proof.id == ID else proof for proof in PROOFS)
 
 
 @pytest.mark.parametrize("name", ["cpu", "avx2", "avx512"])
@@ -71,7 +71,7 @@ error: rule `{ID}` is bit_identical, and class cpu has no proof `{ID}` of it
 def test_evidence_does_not_inherit() -> None:
     files = tuple(source for source in LIBRARY.files if source.path != "kernels/avx2/common/PROOFS.toml")
     hardware = load_hardware(LIBRARY, "avx2")
-    proofs = load_proofs(replace(LIBRARY, files=files), hardware)
+    proofs = load_proofs(Library(files), hardware)
     assert proofs == ()
     with pytest.raises(LoadError, match=r"rule `glu\+linear_down` is bit_identical, and class avx2 has no proof"):
         proven(RULES, proofs, hardware)
@@ -116,7 +116,7 @@ def test_a_record_that_does_not_cover_its_rule_is_refused(proofs: tuple[Proof, .
 def _accepting(rule: Rule, element: int, name: str, values: tuple[str, ...] | str) -> Rule:
     pattern = list(rule.pattern)
     accepts = tuple((n, values if n == name else a) for n, a in pattern[element].accepts)
-    pattern[element] = replace(pattern[element], accepts=accepts)  # type: ignore[arg-type]
+    pattern[element] = replace(pattern[element], accepts=accepts)
     return replace(rule, pattern=tuple(pattern))
 
 

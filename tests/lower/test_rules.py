@@ -1,8 +1,7 @@
 """FUSIONS.toml: what a file may say, and every message about what it may not."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.load.ops import OPS

@@ -1,8 +1,7 @@
 """Settings choose among relations: `fuse.RULE` leaves one out or opts in to one, and no byte depends on it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, PlanError
 from circuit.load.inputs import Library
@@ -39,7 +38,7 @@ def edited(rule: str, line: str) -> Library:
             else old
         )
 
-    return replace(LIBRARY, files=tuple(replace(s, text=text(s.path, s.text)) for s in LIBRARY.files))
+    return Library(tuple(replace(s, text=text(s.path, s.text)) for s in LIBRARY.files))
 
 
 def rules_of(made: Plan) -> set[str]:

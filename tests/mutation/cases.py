@@ -3,7 +3,8 @@
 Each is a config.json (and perhaps a generation_config.json) or the metadata of a GGUF file, as plain values by key.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.load.source import Plain
 from tests import models
@@ -32,8 +33,7 @@ LLAMA3: Keys = {
 GGUF_TYPES = ("llama", "qwen2", "qwen3")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """One checkpoint: `files` are config.json and generation_config.json, or "gguf", by name."""
 
     name: str

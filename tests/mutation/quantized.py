@@ -4,7 +4,8 @@ Each is the `quantization_config` of a config.json, the hf_quant_config.json bes
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.load.quantization_keys import (
     AWQ,
@@ -29,8 +30,7 @@ CONFIG, OWN = "config.json", "hf_quant_config.json"
 UP = "model.layers.0.mlp.up_proj"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantized:
+class Quantized(Struct, frozen=True, kw_only=True):
     """A declaration: `files` are the quantization objects by the file that holds them, `tables` their keys by path."""
 
     name: str

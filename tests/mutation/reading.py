@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.errors import LoadError
 from circuit.front.blocks import blocks
@@ -22,8 +23,7 @@ from tests.mutation.cases import Case, Keys
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class Read(Struct, frozen=True, kw_only=True):
     """`digest` is over all parts of a plan's digest that a checkpoint decides; the others follow from these."""
 
     tir: Tir

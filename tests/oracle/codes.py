@@ -1,8 +1,7 @@
 """Circuits of one act_quant or of one linear on its rows, and the words that their definitions make."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.formats import FORMATS, INT8_G32
@@ -20,8 +19,7 @@ U32 = NDArray[np.uint32]
 PANEL = 48
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Coded:
+class Coded(Struct, frozen=True, kw_only=True, eq=False):
     """Rows of act_quant: scales and sums [rows, groups], codes [rows, groups, 32]."""
 
     scales: F32
@@ -29,8 +27,7 @@ class Coded:
     codes: NDArray[np.int8]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OneOp:
+class OneOp(Struct, frozen=True, kw_only=True, eq=False):
     """The definition of the one node, its buffers and scalars by slot, and the slot and width of what it writes."""
 
     definition: Definition

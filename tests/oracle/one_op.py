@@ -1,9 +1,9 @@
 """Runs the definition of one op with the evaluator: a circuit of one node, its kernel's definition, buffers by slot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.lower.ir import Group
@@ -22,8 +22,7 @@ CONTEXT = 640
 PANEL = 48
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """One op on some rows. `weights` are (values, shape) with 2-D ones given as baked f32 words by `panel_f32`.
 
     `stored` is the format of the state, whose pool is `pool`.

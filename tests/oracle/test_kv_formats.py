@@ -2,11 +2,11 @@
 attention over a page gives the bytes of attention over the decoded values.
 """
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from circuit.formats import STATE_FORMATS
 from circuit.load.families import Point

@@ -1,11 +1,11 @@
 """Whole models against transformers in float32: tiny random decoders of every type, from safetensors to tokens."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
 from circuit_exec.cache import Cache
 from circuit_exec.generate import Sampling, generate
@@ -29,8 +29,7 @@ N_PROMPT = 100
 N_GREEDY = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(Struct, frozen=True, kw_only=True):
     """A case as the oracle and as a running model, and the oracle's logits of `tokens`."""
 
     case: Case

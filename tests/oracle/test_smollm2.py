@@ -1,11 +1,11 @@
 """The demo model on real text: its GGUF against transformers on the weights that the gguf package decodes."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit_exec.cache import Cache
@@ -28,8 +28,7 @@ for _package in ("torch", "transformers", "gguf"):
 N_POSITIONS = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
+class Demo(Struct, frozen=True, kw_only=True):
     """The model file, a text's ids, and both programs' logits of them; `copy` has the decoded weights in float32."""
 
     file: Path

@@ -7,11 +7,11 @@ is not hidden/heads wide, and three query heads share one of keys.
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ SIZES: Mapping[str, object] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """A config: `changes` on top of SIZES, as arguments of the published class. `without` are changes that take its
     feature away: a model with them must give other logits, or the comparison could not see the feature.
 

@@ -1,10 +1,10 @@
 """The pipeline from texts: its stages, what plans of one instance share, and what one model stored twice shares."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.inputs import CheckpointTexts

@@ -1,9 +1,9 @@
 """Plans: buffers, launches and weights fit together; each part of the digest changes with what it is about alone."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.families import Family
@@ -123,7 +123,7 @@ def test_decode_and_prefill_differ_in_the_step_and_its_kernels_but_not_in_bytes(
 
 @pytest.mark.parametrize("changes", [{"eps": 1e-6}, {"theta": 500000.0}, {"window": 40}])
 def test_a_changed_parameter_changes_parameters_and_bytes(changes: dict[str, float]) -> None:
-    tir = dense(replace(SIZES, **changes))  # type: ignore[arg-type]  # the keys are fields of Sizes
+    tir = dense(replace(SIZES, **changes))  # the keys are fields of Sizes
     check(PLAN, planned(tir), {"parameters", "kernels", "bytes"})
 
 

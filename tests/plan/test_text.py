@@ -2,7 +2,8 @@
 
 import json
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from circuit.plan.as_json import plan_json
 from circuit.plan.text import WIDTH, plan_text, unfolded_text

@@ -5,8 +5,9 @@ import math
 import struct
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from circuit.render.c import kernel_params, render_kernel, render_prelude
 from circuit.uop.build import group
@@ -46,8 +47,7 @@ static void run(kernel_t *kernel, void **a, int nt) {
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """Compiled kernels by name."""
 
     handle: ctypes.CDLL

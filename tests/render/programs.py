@@ -1,7 +1,8 @@
 """Random kernels in loops form, and random schedules for them. A seed gives the same kernel in every run."""
 
 import random
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from circuit.uop.build import (
     after,
@@ -35,8 +36,7 @@ MAX_ROWS = 6
 X, W, C, Y, Z, N = range(6)  # slots: f32 rows, u32 words, i32 counts, f32 and u32 results, the number of rows
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A kernel, the data it runs on, and the schedules to try."""
 
     effects: Effects
@@ -46,8 +46,7 @@ class Program:
     threads: int
 
 
-@dataclass(slots=True)
-class Maker:
+class Maker(Struct):
     """Draws values of one kernel: r is the row, j the column."""
 
     draw: random.Random

@@ -2,10 +2,10 @@
 
 import json
 import re
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.devices import device_named, load_devices

@@ -1,11 +1,11 @@
 """The page of `met circuit display` in headless Chromium: nothing is clipped or too wide, and its table works."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.report.display.record import Display, Part
 from circuit_exec.display_page import page, picture

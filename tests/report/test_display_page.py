@@ -1,11 +1,11 @@
 """The parts of the page and the pictures: markup that a parser reads, nothing of a model that is not escaped."""
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.load.devices import device_named, load_devices
 from circuit.report.display.build import part_named

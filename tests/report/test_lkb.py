@@ -1,9 +1,9 @@
 """The kernel base of a class: everything counted once, what fusing saves against the edges themselves, what is left."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.comparisons import kernel_base, side_of
 from circuit.load.devices import device_named, load_devices

@@ -1,9 +1,9 @@
 """In what plans differ: the parts that must, every launch once, and a reason for each part."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.comparisons import Asked, plans_compared, side_of
 from circuit.pipeline import Goal

@@ -1,9 +1,9 @@
 """The planner against figures that anybody can work out by hand, for the shape of Llama-3.1-8B."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.devices import Figure, device_named, load_devices

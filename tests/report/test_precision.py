@@ -1,8 +1,7 @@
 """Precisions: every conversion is a line, what a kernel does is read off its definition, a difference is refused."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PolicyError
 from circuit.load.devices import device_named, load_devices

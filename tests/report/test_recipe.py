@@ -1,9 +1,9 @@
 """Recipes on a device: what does not fit is refused with numbers, and goals choose what the planner's figures say."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.devices import Device, device_named, load_devices
@@ -103,7 +103,7 @@ def chosen(goal: str | None, **changes: object) -> Choice:
     wish = Wish(goal=goal, policy=DEFAULT, fixed=(), sequences=None, context=None, reserved=0)  # type: ignore[arg-type]
     hardware = load_hardware(LIBRARY, "avx2")
     panel = panel_of(load_families(LIBRARY, hardware))
-    return choose(plans_of, KEYS, replace(wish, **changes), panel, device("epyc_9654"), hardware)  # type: ignore[arg-type]
+    return choose(plans_of, KEYS, replace(wish, **changes), panel, device("epyc_9654"), hardware)
 
 
 def test_without_a_goal_the_default_policy_is_stated_and_every_value_is_priced() -> None:

@@ -1,9 +1,9 @@
 """Whose kernels are whose: against itself, against another precision, and against a model with one op more."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.comparisons import side_of, venned
 from circuit.load.devices import device_named, load_devices

@@ -1,9 +1,9 @@
 """Why a node is computed as it is: every way in which a rule can be refused is told, in words."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.policy import with_choices

@@ -7,17 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from tests.cli.harness import ENTRY, settings
 
 JSON = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(Struct, frozen=True, kw_only=True):
     """A response."""
 
     status: int
@@ -41,8 +41,7 @@ class Answered:
         return error
 
 
-@dataclass(slots=True, kw_only=True)
-class Server:
+class Server(Struct, kw_only=True):
     """A running server. `printed` is what it said when it was ready; its log is in `log`."""
 
     process: subprocess.Popen[str]

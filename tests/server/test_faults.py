@@ -3,9 +3,9 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from starlette.requests import Request as HttpRequest
 from starlette.types import Message, Receive, Scope, Send
 

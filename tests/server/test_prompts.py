@@ -1,11 +1,11 @@
 """From a request to the ids of its prompt: templates, tools, the beginning, and what is refused on the way."""
 
 import json
-from dataclasses import replace
 from datetime import date
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from circuit_exec.engine.interface import Description, Engine, Limits
 from circuit_exec.server.chat import prepare

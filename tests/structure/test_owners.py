@@ -1,8 +1,7 @@
 """Whose each policy key is follows from the rules; and the digest `bytes` has the policy's keys, and no other's."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 import circuit.load.owners
 import circuit.load.policy

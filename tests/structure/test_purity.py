@@ -7,8 +7,8 @@ import pytest
 from tests.structure.tree import imports, python_files
 
 ALLOWED = frozenset(
-    "circuit collections contextlib dataclasses decimal difflib enum fractions functools hashlib heapq itertools json "
-    "math operator re struct textwrap tomllib typing".split()
+    "circuit collections contextlib decimal difflib enum fractions functools hashlib heapq itertools json "
+    "math msgspec operator re struct textwrap tomllib typing".split()
 )
 FORBIDDEN_CALLS = frozenset(("open", "print", "input", "exec", "eval", "__import__", "breakpoint"))
 

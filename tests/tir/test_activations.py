@@ -1,8 +1,7 @@
 """The policy `activations`: which projections read codes, where the codes are made, and what is said of the others."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import PlanError
 from circuit.load.policy import Policy, with_choices

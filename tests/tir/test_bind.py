@@ -1,8 +1,7 @@
 """Tensors against the circuit: read once, ignored with a reason, or refused by name with the key that disagrees."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.load.inputs import TensorInfo
@@ -22,7 +21,7 @@ def tensor(name: str, *shape: int, stored: str = "bf16") -> TensorInfo:
 
 
 def edited(tensors: tuple[TensorInfo, ...], name: str, **changes: object) -> tuple[TensorInfo, ...]:
-    return tuple(replace(each, **changes) if each.name == name else each for each in tensors)  # type: ignore[arg-type]
+    return tuple(replace(each, **changes) if each.name == name else each for each in tensors)
 
 
 @pytest.mark.parametrize("model_type", MODEL_TYPES)

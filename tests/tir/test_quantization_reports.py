@@ -3,9 +3,8 @@
 Each is either read as the tensors say, because config and tensors agree in our reading, or refused by name.
 """
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.load.inputs import TensorInfo

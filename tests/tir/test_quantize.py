@@ -1,8 +1,7 @@
 """Declared precision against tensors: both must say the same of every projection, or the load is refused."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from circuit.errors import LoadError
 from circuit.load.inputs import TensorInfo
@@ -61,7 +60,7 @@ def gptq_tensors(config: Config) -> tuple[TensorInfo, ...]:
 
 def changed(tensors: tuple[TensorInfo, ...], name: str, **changes: object) -> tuple[TensorInfo, ...]:
     assert any(tensor.name == name for tensor in tensors)
-    return tuple(replace(t, **changes) if t.name == name else t for t in tensors)  # type: ignore[arg-type]
+    return tuple(replace(t, **changes) if t.name == name else t for t in tensors)
 
 
 def test_quantized_weights_read_all_their_tensors() -> None:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from circuit.errors import LoadError, PlanError
 from circuit.front.blocks import blocks
@@ -158,7 +158,7 @@ Change = Callable[[Tir], Tir]
 
 def changed(node_id: str, **changes: object) -> Change:
     def change(tir: Tir) -> Tir:
-        nodes = tuple(replace(n, **changes) if n.id == node_id else n for n in tir.nodes)  # type: ignore[arg-type]
+        nodes = tuple(replace(n, **changes) if n.id == node_id else n for n in tir.nodes)
         return replace(tir, nodes=nodes)
 
     return change

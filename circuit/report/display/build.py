@@ -1,7 +1,9 @@
 """From plans to what is displayed of them: one plan, the figures of its launches in one step, the card, the memory."""
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device
@@ -21,8 +23,7 @@ CONTEXT = 4096
 """Positions of a sequence in the step shown, or the model's context where that is shorter: as the planner's works."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """What is asked for: a mode, how many rows its step has (of as many sequences in decode, of one in prefill), and
     memory that is not for the plan. Without rows: one in decode; in prefill as many as a step can have, up to CONTEXT.
     """

@@ -1,8 +1,9 @@
 """A diagram as lines for a terminal: lanes, frames and a table beside them, in Unicode or in ASCII."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from circuit.report.display.colour import PLAIN, Colours, coloured
 from circuit.report.display.record import Diagram, DrawnOp, Frame, Kept
@@ -13,8 +14,7 @@ TAGS = {"bit_identical": 0, "reference": 1, "differs": 2}
 """Numerics tags by the place of their glyph."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Glyphs:
+class Glyphs(Struct, frozen=True, kw_only=True):
     """What lines are drawn with. `first` and `more` are a lane's junctions as the first one from the left that its row
     touches, and behind others. `corners` of a frame by the kind of the row; `frame`: side, top, a side that a wire
     crosses.
@@ -71,8 +71,7 @@ ASCII = Glyphs(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Said(Struct, frozen=True, kw_only=True):
     """The text of a row: a mark, a name, and either four cells under those of other rows or a text of its own. `look`:
     of the mark.
     """

@@ -1,12 +1,11 @@
 """Elements of HTML and SVG as text. Whatever is no element is escaped here, and nowhere else."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Markup:
+class Markup(Struct, frozen=True, kw_only=True):
     """A text that is markup, made of elements."""
 
     text: str

@@ -3,7 +3,8 @@
 Names in a diagram are relative to its layer, so that layers which compute the same have equal diagrams.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.lower.graph import Graph, graph_of
 from circuit.lower.ir import Group
@@ -21,8 +22,7 @@ from circuit.tir.ir import Node, Tir, Value, row_words
 WORD_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class Drawn(Struct, frozen=True, kw_only=True):
     """What diagrams are made from: one plan of an instance, its groups, a step, and the figures of each launch's site
     by rule and kernel.
     """

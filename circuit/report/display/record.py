@@ -1,7 +1,8 @@
 """What `met circuit display` shows of a model: a card, its layers, a diagram of each distinct one, and the figures."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.load.devices import Device
 from circuit.report.roofline import Bound, Work
@@ -11,8 +12,7 @@ Where = Literal["on chip", "scratch", "arena", "step"]
 launches; `step`: what the step is given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class Wire(Struct, frozen=True, kw_only=True):
     """An edge as a diagram has it. `n_bytes` is of all its rows in the step shown, `rows` how many these are.
 
     `maker` and `readers` are ops of the diagram by their places: None is outside. `leaves`: somebody outside reads it.
@@ -29,8 +29,7 @@ class Wire:
     leaves: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """A weight or a state that a launch touches; `op` is the first op that does. `n_bytes`: of a weight as its
     checkpoint stores it, of a state for one position. `moved`: read and written in the step shown.
     """
@@ -44,8 +43,7 @@ class Kept:
     moved: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnOp:
+class DrawnOp(Struct, frozen=True, kw_only=True):
     """A node of the circuit: `op` with its role, and the wires that it reads and makes. `apart`: those of its `params`
     that a node of the same name has otherwise in another diagram.
     """
@@ -58,8 +56,7 @@ class DrawnOp:
     apart: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class Timed(Struct, frozen=True, kw_only=True):
     """The least time of launches on the device, its part of all launches', and what it is the time of."""
 
     ceiling_s: float
@@ -67,8 +64,7 @@ class Timed:
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """Of one launch in the step shown. `flops`: a multiply-add counts two; `dots` are integer multiply-adds. `timed` is
     None without a device.
     """
@@ -81,8 +77,7 @@ class Figures:
     timed: Timed | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(Struct, frozen=True, kw_only=True):
     """One launch: the rule that fused its ops, and what it touches. `figures` is None where a step of answering has no
     such launch: it is made on request.
     """
@@ -97,8 +92,7 @@ class Frame:
     figures: Figures | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagram:
+class Diagram(Struct, frozen=True, kw_only=True):
     """The launches of one part, with names relative to its layer: parts with equal diagrams are the same."""
 
     wires: tuple[Wire, ...]
@@ -106,8 +100,7 @@ class Diagram:
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """A layer, or what stands before or behind them. `launches` are places in the plan; `diagram` is a place in
     `Display.diagrams`.
     """
@@ -118,8 +111,7 @@ class Part:
     diagram: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class Stored(Struct, frozen=True, kw_only=True):
     """Weights of one storage format: tensors, numbers in them, bytes in the checkpoint and as baked."""
 
     format: str
@@ -129,8 +121,7 @@ class Stored:
     baked: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(Struct, frozen=True, kw_only=True):
     """What is known of the model as a whole. `kv_bytes`: of all states, for one position."""
 
     name: str
@@ -147,8 +138,7 @@ class Card:
     bytes_digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(Struct, frozen=True, kw_only=True):
     """Of one step of answering."""
 
     launches: int
@@ -161,8 +151,7 @@ class Totals:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class Spot(Struct, frozen=True, kw_only=True):
     """All launches of one kernel under one rule, as a point under the roof: `flops` and `n_bytes` of them together."""
 
     rule: str
@@ -174,8 +163,7 @@ class Spot:
     timed: Timed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """The device's memory in the step shown: weights as baked, pages of its sequences, the largest arena of the plans,
     what is reserved for others, and the rest, which is negative where all that does not fit.
     """
@@ -189,8 +177,7 @@ class Room:
     most_sequences: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnDevice:
+class OnDevice(Struct, frozen=True, kw_only=True):
     """What the step takes on a device. `unit`: what its products run on; `launch_s`: of all launches beside their work,
     where the device states it.
     """
@@ -203,8 +190,7 @@ class OnDevice:
     room: Room
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Display:
+class Display(Struct, frozen=True, kw_only=True):
     """The whole of it: one step, `work`, of the plan that covers `rows`. `rendered`: whether anything writes the
     language of the class. `on_device` is None where no device is given.
     """

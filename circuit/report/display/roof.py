@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.report.display.markup import Markup, element, joined
 from circuit.report.display.record import OnDevice, Spot
@@ -38,8 +39,7 @@ def roof_drawing(report: OnDevice) -> Drawing:
     return _Plot(report).drawing()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
+class _Scale(Struct, frozen=True, kw_only=True):
     """From a value to a coordinate, a decade always as long."""
 
     least: float

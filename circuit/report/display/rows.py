@@ -4,8 +4,9 @@ Outside the frames a lane is a wire in memory, inside a frame it is on the chip.
 linked to the row's text: an op joins the lanes that it reads, a wire begins its lane where it is made.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from circuit.report.display.record import Diagram, Frame
 
@@ -17,8 +18,7 @@ Kind = Literal["given", "open", "read", "op", "kept", "inner", "written", "close
 enters, leaves a frame; op: it is computed; kept: what it reads or writes beside wires; inner: a wire on the chip."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """`at` is the place of what the row is about: a wire, an op, a frame, or of what its frame keeps. `outer` and
     `inner` are the lanes; `frame` is the place of the frame that the row is in.
     """

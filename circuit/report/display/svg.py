@@ -1,7 +1,8 @@
 """A diagram as SVG: the rows of the terminal, with lanes as strings and frames as boxes. Looks are in a style sheet."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from circuit.report.display.lines import UNICODE, op_text, tag
 from circuit.report.display.markup import Inside, Markup, element, joined
@@ -16,8 +17,7 @@ PITCH, LETTER, SMALL = 13.0, 7.0, 6.4
 MARGIN, ROUND = 10.0, 6.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
+class Drawing(Struct, frozen=True, kw_only=True):
     """Markup that fills a box of that size."""
 
     markup: Markup
@@ -30,8 +30,7 @@ def drawing(diagram: Diagram) -> Drawing:
     return _Draw(diagram).drawing()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Said(Struct, frozen=True, kw_only=True):
     """The text of a row: a name, what is right of it, and what a pointer over it tells."""
 
     name: str

@@ -8,14 +8,14 @@ import json
 import secrets
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["tagged", "bare", "listed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFormat:
+class ToolFormat(Struct, frozen=True, kw_only=True):
     """`opening` begins what is no text for the reader; `closing` ends one call where `kind` is tagged.
 
     tagged: opening, object, closing, for each call; bare: the answer is the object, or several with `separator`;
@@ -70,8 +70,7 @@ FORMATS = (TAGGED, LISTED, BARE)
 """In the order in which they are tried; no template has the marks of two."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """A call that a model wrote: `arguments` is the JSON text of an object."""
 
     id: str

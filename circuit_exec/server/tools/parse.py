@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit_exec.server.stops import StopText
 from circuit_exec.server.tools.formats import Call, ToolFormat, call_of
 from circuit_exec.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """What an answer says next: text for the reader, calls to make."""
 
     text: str
