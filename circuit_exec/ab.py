@@ -31,8 +31,7 @@ from circuit.plan.ir import Plan
 from circuit_exec.bake import bake
 from circuit_exec.build import Progress, build
 from circuit_exec.cache import Cache
-from circuit_exec.checkpoint.exact import with_exact_bf16
-from circuit_exec.checkpoint.open import open_checkpoint
+from circuit_exec.checkpoint.open import opened
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.cpu import Program
@@ -70,7 +69,7 @@ class Sides(Struct, frozen=True, kw_only=True):
 
 def sides(path: str, class_name: str, rule: Rule, choices: tuple[str, ...], cache: Cache) -> Sides | None:
     """The sides of a rule under other choices of the policy; None where it takes no node of a decode step."""
-    checkpoint = with_exact_bf16(open_checkpoint(path), cache)
+    checkpoint = opened(path, cache)
     require_weights(checkpoint)
     on, off = (_compiled(checkpoint, class_name, (*choices, f"{PREFIX}{rule.id}={value}")) for value in ("on", "off"))
     if not any(launch.rule == rule.id for plan in on.plans for launch in plan.launches):

@@ -24,8 +24,7 @@ from circuit.pipeline import Goal, compiled
 from circuit_exec.bake import BakedWeights, bake
 from circuit_exec.build import COMMON_FLAGS, Progress, machine_flags
 from circuit_exec.cache import FULL, Cache
-from circuit_exec.checkpoint.exact import with_exact_bf16
-from circuit_exec.checkpoint.open import open_checkpoint, text
+from circuit_exec.checkpoint.open import opened, text
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.host import MACHINES
@@ -87,7 +86,7 @@ class _Words(Struct, frozen=True, kw_only=True):
 def emit(path: str, folder: Path, asked: Asked, cache: Cache, progress: Progress) -> Emitted:
     """Writes the folder as a whole, or nothing."""
     _check_free(folder, asked.force)
-    checkpoint = with_exact_bf16(open_checkpoint(path), cache)
+    checkpoint = opened(path, cache)
     if asked.weights and checkpoint.kind == "config":
         _refuse(path, "a config.json alone has no weights", "emit with --no-weights: the program makes some up")
     words = _words(checkpoint, asked)

@@ -16,8 +16,7 @@ from circuit.load.inputs import Library
 from circuit_exec.bake import BakedWeights, bake
 from circuit_exec.build import Progress, build
 from circuit_exec.cache import Cache, key_of
-from circuit_exec.checkpoint.exact import with_exact_bf16
-from circuit_exec.checkpoint.open import open_checkpoint, text
+from circuit_exec.checkpoint.open import opened, text
 from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.cpu import Program
 from circuit_exec.host import Host, arch_of, class_to_run, described, this_host
@@ -120,7 +119,7 @@ def begin_loading(
     """
     if n_threads < 1:
         raise RunError(Problem(message=f"{n_threads} threads are asked for", fix="give --threads 1 or more"))
-    checkpoint = with_exact_bf16(open_checkpoint(path), cache)
+    checkpoint = opened(path, cache)
     require_weights(checkpoint)
     made = plan_set(checkpoint, cache, rules, policy, hardware_class)
     compiled = build(made.sources, cache, progress, made.arch)

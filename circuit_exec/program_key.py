@@ -1,7 +1,6 @@
 """Keys of what the program makes: of the program itself, and of all that it reads of a checkpoint."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from circuit.load.inputs import Library
 from circuit_exec.cache import key_of
 from circuit_exec.checkpoint.records import Checkpoint
 from circuit_exec.checkpoint.texts import rope_factors
+from circuit_exec.files_key import files_key
 
 PACKAGES = ("circuit", "circuit_exec", "cli")
 
@@ -32,17 +32,6 @@ def code_key() -> str:
     return files_key(Path(__file__).resolve().parent.parent / "circuit")
 
 
-def files_key(place: Path) -> str:
-    """Of a file, or of every file below a folder with its name there, but for what Python made of them."""
-    digest, at = hashlib.sha256(), str(place)
-    for path in _files(at) if place.is_dir() else (at,):
-        with open(path, "rb", buffering=0) as file:
-            content = file.read()
-        for part in (path[len(at) :].encode(), content):
-            digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
-
-
 def checkpoint_parts(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Everything that the compiler reads of a checkpoint, but the name of a GGUF file."""
     texts = [part for source in checkpoint.texts for part in (source.path, source.text)]
@@ -62,15 +51,3 @@ def _metadata_digest(checkpoint: Checkpoint) -> str:
     own = (tensor.offset for tensor in checkpoint.tensors.values() if tensor.file == checkpoint.path)
     end = min(own, default=len(file.data))
     return hashlib.sha256(file.data[:end]).hexdigest()
-
-
-def _files(folder: str) -> Iterator[str]:
-    """Every file below a folder but what Python made of it, in the order of the names."""
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _files(entry.path)
-        else:
-            yield entry.path

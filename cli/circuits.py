@@ -145,10 +145,9 @@ def parse_rows(text: str) -> tuple[int, int]:
 def model_of(model: str) -> "Checkpoint":
     """MODEL, opened."""
     from circuit_exec.cache import user_cache
-    from circuit_exec.checkpoint.exact import with_exact_bf16
-    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.open import opened
 
-    return with_exact_bf16(open_checkpoint(model_path(model)), user_cache())
+    return opened(model_path(model), user_cache())
 
 
 def checkpoint_of(model: str) -> "CheckpointTexts":

@@ -128,8 +128,7 @@ def diff(
     if len(models) > 1:
         raise _refused(f"diff runs one model, and {len(models)} are given", "give one, or --plans to compare plans")
     from circuit_exec.cache import user_cache
-    from circuit_exec.checkpoint.exact import with_exact_bf16
-    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.open import opened
     from circuit_exec.diff.run import Request
     from circuit_exec.diff.run import diff as run_diff
     from circuit_exec.diff.sides import Sides
@@ -153,7 +152,7 @@ def diff(
     )
     path = model_path(models[0])
     with progress_bar() as progress:
-        checkpoint = with_exact_bf16(open_checkpoint(path), user_cache())
+        checkpoint = opened(path, user_cache())
         sides = Sides(checkpoint=checkpoint, cache=user_cache(), progress=progress)
         report = run_diff(request, sides)
     print((report_json if as_json else report_text)(report), end="")

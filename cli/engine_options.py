@@ -112,13 +112,12 @@ def opened(
 def _layout(name: str, rules: Rules, policy: list[str] | None, hardware_class: str | None) -> "Layout":
     """What the plan set needs, before any memory is taken."""
     from circuit_exec.cache import user_cache
-    from circuit_exec.checkpoint.exact import with_exact_bf16
-    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.open import opened
     from circuit_exec.model import plan_set
     from cli.models import model_path
 
     cache = user_cache()
-    checkpoint = with_exact_bf16(open_checkpoint(model_path(name)), cache)
+    checkpoint = opened(model_path(name), cache)
     return plan_set(checkpoint, cache, rules, tuple(policy or ()), hardware_class).layout
 
 

@@ -90,10 +90,9 @@ def choices_of(recipe: "Recipe") -> tuple[str, ...]:
 
 def open_checkpoint_of(recipe: "Recipe") -> "Checkpoint":
     from circuit_exec.cache import user_cache
-    from circuit_exec.checkpoint.exact import with_exact_bf16
-    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.open import opened
 
-    return with_exact_bf16(open_checkpoint(source_path(recipe)), user_cache())
+    return opened(source_path(recipe), user_cache())
 
 
 def open_model(recipe: "Recipe", n_threads: int, hardware_class: str) -> "Model":

@@ -237,10 +237,9 @@ def _outputs(
 
 def _opened(model: str) -> "Checkpoint":
     from circuit_exec.cache import user_cache
-    from circuit_exec.checkpoint.exact import with_exact_bf16
-    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.open import opened
 
-    return with_exact_bf16(open_checkpoint(model_path(model)), user_cache())
+    return opened(model_path(model), user_cache())
 
 
 def _hashes(checkpoint: "Checkpoint") -> tuple[tuple[str, str], ...]:

@@ -35,8 +35,7 @@ def record(
     """
     from circuit_exec.build import available_threads
     from circuit_exec.cache import user_cache
-    from circuit_exec.checkpoint.exact import with_exact_bf16
-    from circuit_exec.checkpoint.open import open_checkpoint
+    from circuit_exec.checkpoint.open import opened
     from circuit_exec.diff.sides import Side, Sides
     from circuit_exec.trace.record import record as run
     from cli.progress import progress_bar
@@ -46,7 +45,7 @@ def record(
         rules=rules, policy=tuple(policy or ()), threads=threads or available_threads(), chunk=None, steps=steps
     )
     with progress_bar() as progress:
-        checkpoint = with_exact_bf16(open_checkpoint(path), user_cache())
+        checkpoint = opened(path, user_cache())
         found = run(Sides(checkpoint=checkpoint, cache=user_cache(), progress=progress), side, tokens)
     write_whole(out, lambda file: file.write(found.text.encode()), "the trace", "--out")
     print(f"{found.launches} launches in {found.seconds * 1e3:.1f} ms; class {found.hardware_class}; written to {out}")

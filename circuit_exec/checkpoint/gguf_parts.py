@@ -12,7 +12,9 @@ from typing import NoReturn
 from msgspec import Struct
 
 from circuit.errors import LoadError, Problem
+from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.gguf import GgufTable, read_gguf
+from circuit_exec.checkpoint.kept_head import KeptHead
 from circuit_exec.checkpoint.mapped import map_file
 from circuit_exec.checkpoint.records import MappedFile, Metadata, StoredTensor
 from circuit_exec.checkpoint.safetensors import AGAIN
@@ -30,19 +32,29 @@ class GgufModel(Struct, frozen=True, kw_only=True, eq=False):
     files: dict[str, MappedFile]
 
 
-def read_gguf_model(path: str) -> GgufModel:
-    """The model whose first or only file is at `path`; every part must be there and fit."""
+def read_gguf_model(path: str, cache: Cache | None) -> GgufModel:
+    """The model whose first or only file is at `path`; every part must be there and fit.
+
+    `cache`: as in `open_checkpoint`.
+    """
     files = {path: map_file(path)}
-    first = read_gguf(path, files[path].data)
+    first = _table(path, files[path], cache)
     tables = {path: first}
     count = _number(path, first, COUNT, absent=1)
     if count > 1:
         for part in _others(path, first, count):
             files[part] = map_file(part)
-            tables[part] = read_gguf(part, files[part].data)
+            tables[part] = _table(part, files[part], cache)
         _check(tables, count)
     tensors = {tensor.name: tensor for table in tables.values() for tensor in table.tensors}
     return GgufModel(metadata=first.metadata, tensors=tensors, files=files)
+
+
+def _table(path: str, file: MappedFile, cache: Cache | None) -> GgufTable:
+    def read() -> GgufTable:
+        return read_gguf(path, file.data)
+
+    return read() if cache is None else KeptHead(cache, path, file.identity).once("table", GgufTable, read)
 
 
 def _others(path: str, first: GgufTable, count: int) -> list[str]:

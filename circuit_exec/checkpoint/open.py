@@ -7,9 +7,12 @@ from pathlib import Path
 
 from circuit.errors import LoadError, Problem
 from circuit.text import Source
+from circuit_exec.cache import Cache
+from circuit_exec.checkpoint.exact import with_exact_bf16
 from circuit_exec.checkpoint.folder import read_folder
 from circuit_exec.checkpoint.gguf_parts import read_gguf_model
 from circuit_exec.checkpoint.gguf_values import read_array
+from circuit_exec.checkpoint.kept_head import KeptHead
 from circuit_exec.checkpoint.mapped import read_text, unreadable
 from circuit_exec.checkpoint.records import Checkpoint, LongArray, Scalar
 
@@ -17,8 +20,16 @@ TEXTS = ("config.json", "generation_config.json", "hf_quant_config.json")
 A_MODEL = "give a directory that has config.json and *.safetensors, a .gguf file, or a config.json"
 
 
-def open_checkpoint(path: str) -> Checkpoint:
-    """The checkpoint at `path`, with every table checked against its files; no tensor is read yet."""
+def opened(path: str, cache: Cache) -> Checkpoint:
+    """The checkpoint at `path`, with all that the cache knows of its files, or will know the next time."""
+    return with_exact_bf16(open_checkpoint(path, cache), cache)
+
+
+def open_checkpoint(path: str, cache: Cache | None = None) -> Checkpoint:
+    """The checkpoint at `path`, with every table checked against its files; no tensor is read yet.
+
+    `cache`: where what is read of a GGUF file's head is kept, so that it is read once.
+    """
     at = Path(path)
     if not at.exists():
         raise LoadError(Problem(message="there is no such file or directory", fix=A_MODEL, file=path))
@@ -27,7 +38,7 @@ def open_checkpoint(path: str) -> Checkpoint:
     if at.suffix == ".json":
         return Checkpoint(path=path, kind="config", texts=(read_text(at),), metadata=(), tensors={}, files={})
     if at.suffix == ".gguf" or _magic(at) == b"GGUF":
-        return _open_gguf(path)
+        return _open_gguf(path, cache)
     if at.suffix == ".safetensors":
         raise LoadError(
             Problem(
@@ -58,9 +69,20 @@ def metadata_value(checkpoint: Checkpoint, key: str) -> Scalar | tuple[Scalar, .
 def long_array(checkpoint: Checkpoint, key: str, array: LongArray) -> tuple[Scalar, ...]:
     """The elements of a GGUF array that was too long to decode when the file was opened."""
     if key not in checkpoint.decoded:
-        buffer = checkpoint.files[checkpoint.path].data
-        checkpoint.decoded[key] = read_array(checkpoint.path, buffer, key, array)
+        checkpoint.decoded[key] = _elements(checkpoint, key, array)
     return checkpoint.decoded[key]
+
+
+def _elements(checkpoint: Checkpoint, key: str, array: LongArray) -> tuple[Scalar, ...]:
+    path, cache = checkpoint.path, checkpoint.cache
+    file = checkpoint.files[path]
+
+    def read() -> tuple[Scalar, ...]:
+        return read_array(path, file.data, key, array)
+
+    if cache is None or array.type != "string":
+        return read()
+    return KeptHead(cache, path, file.identity).once(f"strings of {key}", tuple[Scalar, ...], read)
 
 
 def _magic(path: Path) -> bytes:
@@ -71,10 +93,16 @@ def _magic(path: Path) -> bytes:
         raise unreadable(str(path), error) from error
 
 
-def _open_gguf(path: str) -> Checkpoint:
-    found = read_gguf_model(path)
+def _open_gguf(path: str, cache: Cache | None) -> Checkpoint:
+    found = read_gguf_model(path, cache)
     return Checkpoint(
-        path=path, kind="gguf", texts=(), metadata=found.metadata, tensors=found.tensors, files=found.files
+        path=path,
+        kind="gguf",
+        texts=(),
+        metadata=found.metadata,
+        tensors=found.tensors,
+        files=found.files,
+        cache=cache,
     )
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from circuit.errors import Problem, RunError
 from circuit.text import Source
-from circuit_exec.cache import Identity
+from circuit_exec.cache import Cache, Identity
 
 Scalar = bool | int | float | str
 Kind = Literal["safetensors", "gguf", "config"]
@@ -50,7 +50,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True, eq=False):
     """An opened checkpoint. `texts` is empty for GGUF, `metadata` is empty otherwise; "config" has no tensors.
 
     `path` is what the user gave; `files` are the weight files by path, in the order of their names. `decoded` keeps the
-    long arrays that were asked for. `exact_bf16` are f32 tensors that are known to hold bf16 values alone.
+    long arrays that were asked for. `exact_bf16` are f32 tensors that are known to hold bf16 values alone. `cache` is
+    where what was read of the files is kept; None where nothing is.
     """
 
     path: str
@@ -61,6 +62,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True, eq=False):
     files: dict[str, MappedFile]
     decoded: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
     exact_bf16: frozenset[str] = frozenset()
+    cache: Cache | None = None
 
 
 def require_weights(checkpoint: Checkpoint) -> None:

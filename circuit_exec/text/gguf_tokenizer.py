@@ -20,8 +20,8 @@ from circuit_exec.text.sentencepiece import SPACE, ScoredVocabulary, segmenter
 from circuit_exec.text.tokenizer import Tokenizer
 
 # Values of tokenizer.ggml.token_type. Source: enum llama_token_type in llama.h.
-UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
-TYPES = (0, 1, UNKNOWN, CONTROL, USER_DEFINED, 5, BYTE)
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
+TYPES = (0, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, 5, BYTE)
 HIDDEN = (UNKNOWN, CONTROL)
 MATCHED = (UNKNOWN, CONTROL, USER_DEFINED)
 """Types whose text is one token wherever it stands; in llama.cpp the special tokens of a text that parses them."""
@@ -58,9 +58,16 @@ def _check_control_tokens(keys: Keys) -> None:
 
 
 class _Vocabulary(Struct, frozen=True, kw_only=True, eq=False):
+    """`types` is of every token, `marked` are the few that are not ordinary text, by id."""
+
     tokens: list[str]
     types: list[int]
     id_of: dict[str, int]
+    marked: list[int]
+
+    def of_types(self, types: tuple[int, ...]) -> dict[int, str]:
+        """The tokens of types other than ordinary text, by id, ascending."""
+        return {id: self.tokens[id] for id in self.marked if self.types[id] in types}
 
 
 def _byte_level(keys: Keys) -> Tokenizer:
@@ -129,13 +136,8 @@ def _byte_level_segmenter(
     backend = Backend(model)
     backend.pre_tokenizer = Sequence(splits)
     for add, kinds in ((backend.add_special_tokens, HIDDEN), (backend.add_tokens, (USER_DEFINED,))):
-        add(
-            [
-                AddedToken(token, normalized=False, special=kinds is HIDDEN)
-                for token, type in zip(vocabulary.tokens, vocabulary.types, strict=True)
-                if type in kinds
-            ]
-        )
+        tokens = vocabulary.of_types(kinds).values()
+        add([AddedToken(token, normalized=False, special=kinds is HIDDEN) for token in tokens])
 
     def segment(text: str) -> list[int]:
         ids: list[int] = backend.encode(text, add_special_tokens=False).ids
@@ -146,14 +148,11 @@ def _byte_level_segmenter(
 
 def _merges(keys: Keys) -> list[tuple[str, str]]:
     """The pairs in order; of a pair that is listed twice the first place counts."""
-    pairs: list[tuple[str, str]] = []
-    for merge in dict.fromkeys(gguf.texts(keys, gguf.MERGES)):
-        match merge.split(" ", 1):
-            case [left, right] if left and right:
-                pairs.append((left, right))
-            case _:
-                refuse(keys, f'key {gguf.MERGES}: "{merge}" is not two tokens', "convert the model again")
-    return pairs
+    pairs = [merge.partition(" ") for merge in dict.fromkeys(gguf.texts(keys, gguf.MERGES))]
+    for left, space, right in pairs:
+        if not left or not right:
+            refuse(keys, f'key {gguf.MERGES}: "{left}{space}{right}" is not two tokens', "convert the model again")
+    return [(left, right) for left, _, right in pairs]
 
 
 def _sentencepiece(keys: Keys) -> Tokenizer:
@@ -190,7 +189,7 @@ def _sentencepiece(keys: Keys) -> Tokenizer:
         id_of=vocabulary.id_of,
         scores=tuple(gguf.numbers(keys, gguf.SCORES, len(vocabulary.tokens))),
         byte_ids=byte_ids,
-        controls=tuple(t for t, kind in zip(vocabulary.tokens, vocabulary.types, strict=True) if kind in MATCHED),
+        controls=tuple(vocabulary.of_types(MATCHED).values()),
         prefixes_space=prefixes_space,
     )
     return _tokenizer(keys, vocabulary, segmenter(rules), rules, piece, strips_space=prefixes_space, adds_bos=True)
@@ -213,7 +212,7 @@ def _byte_ids(keys: Keys, vocabulary: _Vocabulary) -> tuple[int, ...]:
 def _vocabulary(keys: Keys) -> _Vocabulary:
     tokens = gguf.texts(keys, gguf.TOKENS)
     types = gguf.integers(keys, gguf.TYPES, len(tokens))
-    id_of = {token: id for id, token in enumerate(tokens)}
+    id_of = dict(zip(tokens, range(len(tokens)), strict=True))
     if len(id_of) != len(tokens):
         twice = next(id for id, token in enumerate(tokens) if id_of[token] != id)
         refuse(
@@ -223,10 +222,11 @@ def _vocabulary(keys: Keys) -> _Vocabulary:
         )
     if "" in id_of:
         refuse(keys, f"key {gguf.TOKENS}: token {id_of['']} is empty", "convert the model again")
-    odd = next((id for id, type in enumerate(types) if type not in TYPES), None)
+    marked = [id for id, type in enumerate(types) if type != NORMAL]
+    odd = next((id for id in marked if types[id] not in TYPES), None)
     if odd is not None:
         refuse(keys, f"key {gguf.TYPES}: token {odd} has the unknown type {types[odd]}", "convert the model again")
-    return _Vocabulary(tokens=tokens, types=types, id_of=id_of)
+    return _Vocabulary(tokens=tokens, types=types, id_of=id_of, marked=marked)
 
 
 def _tokenizer(
@@ -267,7 +267,7 @@ def _tokenizer(
         plain_problem=ends if gguf.flag(keys, gguf.ADD_EOS) else None,
         stop_ids=_stop_ids(keys, vocabulary),
         named={name: tokens[id] for name, id in ids.items() if id is not None},
-        controls={id: token for id, token in enumerate(tokens) if vocabulary.types[id] in HIDDEN},
+        controls=vocabulary.of_types(HIDDEN),
         template=None if template is None else ChatTemplate(text=template, file=keys.file, key=gguf.TEMPLATE),
     )
 

@@ -13,7 +13,8 @@ from circuit_exec import answers
 from circuit_exec.answers import Answer, answer_key, answered
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.open import open_checkpoint
-from circuit_exec.program_key import code_key, files_key, program_key
+from circuit_exec.files_key import files_key
+from circuit_exec.program_key import code_key, program_key
 from tests import models
 
 REFUSED = Problem(message="no", fix="yes", file="a.toml", line=3, excerpt="b = 1")
