@@ -94,7 +94,7 @@ def _panel_linear(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule
         Split(range="out", factor=lanes, inner="out.lane"),
         Reorder(ranges=("out", "row", "out.lane")),
         Thread(range="out"),
-        *(_staged(point, effects, unit) if staged else _streamed(point, unit)),
+        *(_staged(point, effects, unit) if staged else _streamed(point, effects, unit)),
     )
 
 
@@ -106,12 +106,26 @@ def _made_input(names: tuple[str, ...], shared: str) -> Schedule:
     return (*_lanes(names, ("column",), 8), Reorder(ranges=order), Thread(range=shared))
 
 
-def _streamed(point: Point, unit: int) -> Schedule:
-    """Weights decoded where they are read, for all rows of a tile, k in blocks, unrolled."""
+def _streamed(point: Point, effects: tuple[UOp, ...], unit: int) -> Schedule:
+    """Weights decoded where they are read, for all rows of a tile, k in blocks, unrolled.
+
+    `chunk_rows` go through a chunk of k before the next one begins, so that the tiles after the first read its weights
+    from the first-level cache.
+    """
+    tile, carried = value(point, "row_tile"), states(point, "chunk_rows") and "k.chunk" in range_names(effects)
     return (
-        *row_tiles(value(point, "row_tile")),
+        *(_chunk_by_chunk(value(point, "chunk_rows"), tile) if carried else row_tiles(tile)),
         Upcast(range="out.lane"),
         *_decoded("k", value(point, "unroll"), unit),
+    )
+
+
+def _chunk_by_chunk(rows: int, tile: int) -> Schedule:
+    return (
+        Block(range="row", factor=rows, inner="row.block"),
+        Tile(range="row.block", factor=tile, inner="row.tile"),
+        Carry(fold="k.chunk", across="row.block"),
+        Upcast(range="row.tile"),
     )
 
 

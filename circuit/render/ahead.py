@@ -1,9 +1,9 @@
 """Asking the memory for weights before they are read.
 
 Words that are read once are asked for a little ahead of where the kernel is. Words that every turn of a loop reads
-again, as each tile of rows reads a panel, stay in the second-level cache after the first turn, so the memory would be
-busy in that turn and idle in all others. There, each turn asks for its part of what the thread reads later: whole turns
-of the threads' loop ahead, as evenly as the words at hand are read.
+again, as each tile of rows reads a panel, stay in a cache after the first turn, so the memory would be busy in that
+turn and idle in all others. There, each turn asks for its part of what the thread reads later: whole turns of the
+threads' loop ahead, as evenly as the words at hand are read.
 
 Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30). How far ahead words are asked for that are read once,
 one row by two threads, ms a step in two runs of 20 turns: Q4_1 of the demo model 10.0 and 8.9 with 2048 bytes,
@@ -55,38 +55,38 @@ class Ahead:
         if loops is None:
             return [f"MET_AHEAD({at}, {ahead});"] if ahead else []
         shared, again = loops
-        n_turns = _most_turns(again.over)
+        n_turns = _most_turns(again)
         reader = (self._nest.home(node).over, base)
         n_lines, self._unasked[reader] = divmod(self._unasked.get(reader, 0) + n_bytes, n_turns * LINE_BYTES)
         if n_lines == 0:
             return []
-        if base not in self._pointers or self._pointers[base][0] is not again.block:
-            self._pointers[base] = (again.block, self._pointer(shared, again, base, n_turns))
+        if base not in self._pointers or self._pointers[base][0] is not shared.block:
+            self._pointers[base] = (shared.block, self._pointer(shared, base))
         return [f"MET_LATER({self._pointers[base][1]});"] * n_lines
 
-    def _loops(self, node: UOp) -> tuple[UOp, Loop] | None:
+    def _loops(self, node: UOp) -> tuple[Loop, UOp] | None:
         """The loop that threads share, and the innermost in it of whose few turns each reads the same; None without
         both. What is read where another load says is in no order.
         """
-        shared: UOp | None = None
-        again: Loop | None = None
+        shared: Loop | None = None
+        again: UOp | None = None
         for block in self._nest.around(node):
             if block.over is not None and axis_of(block.over) is Axis.THREAD:
-                shared = block.over
+                shared = Loop(block.over, block)
             elif block.over is not None and shared is not None and block.over not in node.ranges:
-                again = Loop(block.over, block)
+                again = block.over
         ordered = not any(n.op is Op.LOAD for n in toposort(node.src[0].src[1]))
-        if shared is None or again is None or not ordered or shared not in node.ranges:
+        if shared is None or again is None or not ordered or shared.over not in node.ranges:
             return None
-        return (shared, again) if 2 <= _most_turns(again.over) <= MOST_TURNS else None
+        return (shared, again) if 2 <= _most_turns(again) <= MOST_TURNS else None
 
-    def _pointer(self, shared: UOp, again: Loop, base: UOp, n_turns: int) -> str:
-        """A pointer into what is read later, for each turn of `again`."""
+    def _pointer(self, shared: Loop, base: UOp) -> str:
+        """A pointer into what is read later, for each turn of the loop that threads share."""
         assert isinstance(base.arg, Param)
-        turn_bytes = 4 * base.arg.shape[0] // _most_turns(shared)
-        pointer, place = self._nest.name("n"), self._turn(again.over)
-        start = f"(i64)({self._turn(shared)} + {TURNS_AHEAD}) * {turn_bytes} + {place} * {turn_bytes // n_turns}"
-        again.block.lines.append(f"const char *{pointer} = (const char *)p{base.arg.slot} + ({start});")
+        turn_bytes = 4 * base.arg.shape[0] // _most_turns(shared.over)
+        pointer, turn = self._nest.name("n"), f"(i64)({self._turn(shared.over)} + {TURNS_AHEAD})"
+        start = f"(const char *)p{base.arg.slot} + ({turn} * {turn_bytes})"
+        shared.block.lines.append(f"const char *{pointer} = {start};")
         return pointer
 
 

@@ -116,6 +116,7 @@ def kv_write() -> Case:
 DECODE = point("panel_linear", lanes=48, row_tile=1, unroll=8)
 PREFILL = point("panel_linear", lanes=24, row_tile=4, row_block=512, unroll=8)
 TILE = point("panel_linear", lanes=16, row_tile=4, unroll=8)
+CHUNKS = point("panel_linear", lanes=16, row_tile=2, chunk_rows=4, unroll=8)
 BLOCKS = point("panel_linear", lanes=24, row_tile=4, row_block=5, unroll=8)
 
 
@@ -144,6 +145,8 @@ def cases() -> dict[str, tuple[Case, Point]]:
         "linear_decode": (linear(100, 600, bias=False), DECODE),
         "linear_prefill": (linear(100, 600, bias=True), PREFILL),
         "linear_tile": (linear(100, 600, bias=True), TILE),
+        "linear_chunks": (linear(100, 600, bias=True), CHUNKS),
+        "linear_of_no_chunk": (linear(100, 200, bias=True), CHUNKS),
         "linear_blocks": (linear(100, 600, bias=True), BLOCKS),
         "linear_odd": (linear(49, 23, bias=False), PREFILL),
         "rope_neox": (rope("neox", 16), point("rope", lanes=8)),
