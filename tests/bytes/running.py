@@ -129,7 +129,7 @@ class Running:
         kept = (
             nullcontext()
             if exact
-            else patch("circuit_exec.model.with_exact_bf16", lambda checkpoint, cache: checkpoint)
+            else patch("circuit_exec.checkpoint.open.with_exact_bf16", lambda checkpoint, cache: checkpoint)
         )
         compared_with = rules == "reference" or hardware == "cpu"
         with kept, compiled_quickly() if compared_with else nullcontext():
