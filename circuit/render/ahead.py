@@ -7,7 +7,8 @@ threads' loop ahead, as evenly as the words at hand are read.
 
 Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30). How far ahead words are asked for that are read once,
 one row by two threads, ms a step in two runs of 20 turns: Q4_1 of the demo model 10.0 and 8.9 with 2048 bytes,
-11.3 and 9.9 with 768; F16 20.1 and 18.9 with 2048, 18.6 and 16.9 with 768. Spread: 8 rows times 3072 x 576 weights of
+11.3 and 9.9 with 768; F16 20.1 and 18.9 with 2048, 18.6 and 16.9 with 768. With 768 in turn against 2048, decode_1:
+BF16 1.09 to 1.14 in four runs, F32 1.05, Q8_0 0.96, Q4_1 0.95, Q4_0 0.98. Spread: 8 rows times 3072 x 576 weights of
 f32 from memory, one thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn,
 551 us spread.
 """
@@ -18,14 +19,15 @@ from msgspec import Struct
 
 from circuit.render.blocks import Block, Nest, axis_of
 from circuit.uop.bounds import bounds
-from circuit.uop.node import Axis, Op, Param, UOp, toposort
+from circuit.uop.build import u32
+from circuit.uop.node import Axis, DType, Op, Param, UOp, toposort
 
 LINE_BYTES = 64
 TURNS_AHEAD = 2
 """Of the threads' loop. Two turns can share a panel, whose lines the first of them reads all."""
 
-WORDS_AHEAD, HALVES_AHEAD = 2048, 768
-"""Bytes that words are asked for ahead of being read, and f16 that are converted as they are read."""
+CODES_AHEAD, VALUES_AHEAD = 2048, 768
+"""Bytes that words are asked for ahead of being read: words of codes and scales, and words of whole values."""
 
 MOST_TURNS = 4
 """Of the loop whose turns read the same, at most. With more the memory has time, and asking would only take some."""
@@ -46,14 +48,20 @@ class Ahead:
         self._turn = turn
         self._pointers: dict[UOp, tuple[Block, str]] = {}  # into what is read, and where each is declared
         self._unasked: dict[tuple[UOp | None, UOp], int] = {}  # bytes that a loop read since the line it last asked for
+        self._of_values: frozenset[UOp] = frozenset()
 
-    def lines(self, node: UOp, base: UOp, at: str, ahead: int, n_bytes: int) -> list[str]:
-        """What stands before a load of `n_bytes` of words from address `at` of `base`. `ahead`: how many bytes ahead
-        its line is asked for, 0 where another load asks for it.
+    def begin(self, kernel: UOp) -> None:
+        """Looks at what the words are that the kernel reads."""
+        self._of_values = _arrays_of_values(kernel)
+
+    def lines(self, node: UOp, base: UOp, at: str, first: bool, n_bytes: int) -> list[str]:
+        """What stands before a load of `n_bytes` of words from address `at` of `base`. `first`: of the loads of a line,
+        whose asking is enough for all.
         """
         loops = self._loops(node)
         if loops is None:
-            return [f"MET_AHEAD({at}, {ahead});"] if ahead else []
+            near = base in self._of_values and _in_order(node)
+            return [f"MET_AHEAD({at}, {VALUES_AHEAD if near else CODES_AHEAD});"] if first else []
         shared, again = loops
         n_turns = _most_turns(again)
         reader = (self._nest.home(node).over, base)
@@ -75,8 +83,7 @@ class Ahead:
                 shared = Loop(block.over, block)
             elif block.over is not None and shared is not None and block.over not in node.ranges:
                 again = block.over
-        ordered = not any(n.op is Op.LOAD for n in toposort(node.src[0].src[1]))
-        if shared is None or again is None or not ordered or shared.over not in node.ranges:
+        if shared is None or again is None or not _in_order(node) or shared.over not in node.ranges:
             return None
         return (shared, again) if 2 <= _most_turns(again) <= MOST_TURNS else None
 
@@ -92,3 +99,23 @@ class Ahead:
 
 def _most_turns(r: UOp) -> int:
     return bounds(r.src[0])[1]
+
+
+def _in_order(load: UOp) -> bool:
+    """Whether no other load says where this one reads."""
+    return not any(n.op is Op.LOAD for n in toposort(load.src[0].src[1]))
+
+
+def _arrays_of_values(kernel: UOp) -> frozenset[UOp]:
+    """The arrays of words that nothing is read of but the whole word, or its halves."""
+    nodes = toposort(kernel)
+    words = {n: n.src[0].src[0] for n in nodes if n.op is Op.LOAD and n.dtype is DType.U32}
+    parts = {words[n.src[0]] for n in nodes if n.src and n.src[0] in words and _takes_a_part(n)}
+    return frozenset(base for base in words.values() if base not in parts)
+
+
+def _takes_a_part(node: UOp) -> bool:
+    """Whether a value is some bits of its first operand, a word, other than one half."""
+    if node.op in (Op.FLOORDIV, Op.FLOORMOD):
+        return node.src[1] is not u32(1 << 16)
+    return node.op is Op.SHL and node.src[1] is not u32(16)

@@ -49,7 +49,8 @@ class Body:
         self._declared = Declared(self._nest.name)
         self._copies = Copies()
         self._lanes = Lanes()
-        self._memory = Memory(self._nest, self._declared, Ahead(self._nest, self._variable), self._lanes, self._value)
+        self._ahead = Ahead(self._nest, self._variable)
+        self._memory = Memory(self._nest, self._declared, self._ahead, self._lanes, self._value)
         self._directs: dict[Want, Direct | None] = {}
         self._places: dict[tuple[UOp, Values], Values] = {}
         self._dot_products: dict[UOp, tuple[Quad, ...] | None] = {}
@@ -57,6 +58,7 @@ class Body:
 
     def lines(self, kernel: UOp) -> list[str]:
         """The lines of the body."""
+        self._ahead.begin(kernel)
         self._effect(kernel)
         return [*self._declared.lines(), *self._nest.top()]
 

@@ -5,7 +5,7 @@ What follows a vector of words that the kernel is given is asked for ahead of it
 
 from collections.abc import Callable
 
-from circuit.render.ahead import HALVES_AHEAD, WORDS_AHEAD, Ahead
+from circuit.render.ahead import Ahead
 from circuit.render.blocks import Nest
 from circuit.render.declared import Declared
 from circuit.render.expr import c_type, memory_type
@@ -30,7 +30,7 @@ class Memory:
         """A value of storage; what follows a piece of words is asked for."""
         text, at = self._loaded(node, piece, width)
         if at is not None and node.dtype is DType.U32 and piece is not None:
-            self._ask(node, at, WORDS_AHEAD if piece.start % 16 == 0 else 0, 4 * width)
+            self._ask(node, at, piece.start % 16 == 0, 4 * width)
         return text
 
     def loaded(self, node: UOp, piece: Piece | None, width: int) -> str:
@@ -43,7 +43,7 @@ class Memory:
         at = self._at(self._declared.pointer(base), where)
         if base.op is Op.PARAM:
             n_bytes = 4 * span.step * range_size(span.over)
-            self._ask(span.load, at, HALVES_AHEAD if where.offset % 16 == 0 else 0, n_bytes)
+            self._ask(span.load, at, where.offset % 16 == 0, n_bytes)
         return at
 
     def store(self, at: UOp, piece: Piece | None, text: str, dtype: DType) -> list[str]:
@@ -57,9 +57,9 @@ class Memory:
             return [f"{elements[0]} = {text};"]
         return [f"{element} = {text}[{n}];" for n, element in enumerate(elements)]
 
-    def _ask(self, load: UOp, at: str, ahead: int, n_bytes: int) -> None:
+    def _ask(self, load: UOp, at: str, first: bool, n_bytes: int) -> None:
         base, _ = storage(load.src[0])
-        self._nest.home(load).lines += self._ahead.lines(load, base, at, ahead, n_bytes)
+        self._nest.home(load).lines += self._ahead.lines(load, base, at, first, n_bytes)
 
     def _loaded(self, node: UOp, piece: Piece | None, width: int) -> tuple[str, str | None]:
         """A value of storage, and its address where a vector is read from what the kernel is given."""
