@@ -15,7 +15,7 @@ run: .venv/ready-to-run
 	$(BIN)/met fetch smollm2
 	$(BIN)/met run smollm2 "$(PROMPT)" -n $(TOKENS)
 
-# Hundreds of tests start met as a process: without Python's cache of compiled modules, each compiles all that it imports.
+# Tests start met as a process: without Python's cache of compiled modules, each compiles all that it imports.
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 test: .venv/ready-to-test

@@ -1,9 +1,9 @@
 """What was made of the library before, kept in the cache: parsed rules, families, devices, checked proofs.
 
-It is pickled, as Python keeps its own compiled modules, piece by piece, so that a command reads what it asks for and no
-more. It is read with care: the entry's hash is compared, and nothing is called or imported but the records of
-`circuit`. Its key is of the program and the library, so it cannot be out of date; a piece that cannot be read is made
-anew.
+It is pickled, as Python keeps its own compiled modules, piece by piece, so that a command reads what it asks for and
+no more. It is read with care: the entry's hash is compared, and nothing is called or imported but the records of
+`circuit`, sets, and what makes a record of its fields. Its key is of the program and the library, so it cannot be out
+of date; a piece that cannot be read is made anew.
 """
 
 import io

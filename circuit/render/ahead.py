@@ -6,11 +6,11 @@ turn and idle in all others. There, each turn asks for its part of what the thre
 threads' loop ahead, as evenly as the words at hand are read.
 
 Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30). How far ahead words are asked for that are read once,
-one row by two threads, ms a step in two runs of 20 turns: Q4_1 of the demo model 10.0 and 8.9 with 2048 bytes,
-11.3 and 9.9 with 768; F16 20.1 and 18.9 with 2048, 18.6 and 16.9 with 768. With 768 in turn against 2048, decode_1:
-BF16 1.09 to 1.14 in four runs, F32 1.05, Q8_0 0.96, Q4_1 0.95, Q4_0 0.98. Spread: 8 rows times 3072 x 576 weights of
-f32 from memory, one thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn,
-551 us spread.
+one row by two threads, ms a step in two runs of 20 turns: Q4_1 of the demo model 10.0 and 8.9 with 2048 bytes, 11.3
+and 9.9 with 768; F16 20.1 and 18.9 with 2048, 18.6 and 16.9 with 768. With 768 in turn against 2048, decode_1: BF16
+1.04 to 1.20 in five runs, F32 1.04 and 1.05, Q8_0 0.96, Q4_1 0.95, Q4_0 0.98. Spread: 8 rows times 3072 x 576 weights
+of f32 from memory, one thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each
+turn, 551 us spread.
 """
 
 from collections.abc import Callable

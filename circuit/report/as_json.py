@@ -3,29 +3,18 @@
 import json
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
-
-Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+from msgspec import Struct, to_builtins
 
 
 def record_json(record: object) -> str:
     """A record as one JSON object, its fields in their order."""
-    return json.dumps(_plain(record), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(to_builtins(record), indent=1, ensure_ascii=False) + "\n"
 
 
 def record_schema(kind: type, title: str) -> str:
     """The JSON Schema of what `record_json` writes for a record of that type."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **_schema(kind)}
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-
-
-def _plain(value: object) -> Plain:
-    if isinstance(value, Struct):
-        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    assert value is None or isinstance(value, bool | int | float | str), value
-    return value
 
 
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}

@@ -39,7 +39,12 @@ class LaunchesAnswer(BaseModel):
 
 
 class StatsItem(BaseModel):
-    """Now, and totals since the start: the engine's Stats, field by field."""
+    """Now, and totals since the start.
+
+    `step_rows`, `step_s`: of the last step. `pages_used` are held by running choices, `pages_cached` by nobody but
+    the prefix cache. `hit_tokens` of `prompt_tokens` were not computed again. `preempted`: choices that had to give
+    their pages up and were computed again. `host_s` of `busy_s` were spent between steps.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
