@@ -1,15 +1,16 @@
 """Values that processors give in fewer instructions than their definitions have ops.
 
 An f16 that is decoded is converted, as it is read where the halves of the lanes stand side by side; bits of a word that
-stay where they are are masked; a value that depends on four bits of a word alone is picked from its sixteen possible
-values; and what codes.py says of codes. Each gives the same value, for every operand.
+stay where they are are masked; a signed byte or nibble is shuffled to the top of its word; a value that depends on four
+bits of a word alone is picked from its sixteen possible values; and what codes.py says of codes. Each gives the same
+value, for every operand.
 """
 
 from msgspec import Struct
 
 from circuit.render.codes import decided, four_bytes, rounded
 from circuit.render.lanes import Piece
-from circuit.render.peephole import half_of, mask_of
+from circuit.render.peephole import byte_on_top_of, half_of, mask_of, nibble_on_top_of
 from circuit.render.places import Span, halves
 from circuit.uop.bounds import bounds
 from circuit.uop.node import Const, DType, Op, UOp, const, substitute, toposort
@@ -47,7 +48,7 @@ def direct(node: UOp, lane: UOp, piece: Piece) -> Direct | None:
         case Op.BITCAST:
             return _half(node, lane, piece)
         case Op.SHL:
-            return _masked(node)
+            return _on_top(node, width) or _masked(node)
         case Op.CAST if width == PICKED and node.dtype is DType.F32 and mask_of(node.src[0]) is None:
             return _picked(node)
     return None
@@ -64,6 +65,18 @@ def _half(node: UOp, lane: UOp, piece: Piece) -> Direct | None:
         which = "high" if half.op is Op.FLOORDIV else "low"
         return Direct(f"met_{which}_half_x{width}({{x}})", half.src[0])
     return Direct(f"met_half_x{width}({{x}})", half)
+
+
+def _on_top(node: UOp, width: int) -> Direct | None:
+    """A byte or four bits of a word, moved to its top: by a shuffle of bytes, which leaves the units that multiply and
+    convert alone. Shifts share units with them.
+    """
+    for kind, found in (("byte", byte_on_top_of(node)), ("nibble", nibble_on_top_of(node))):
+        if found is not None:
+            word, at = found
+            text = f"met_{kind}_on_top_x{width}({{x}}, {at})"
+            return Direct(text if node.dtype is DType.U32 else f"(i32x{width}){text}", word)
+    return None
 
 
 def _masked(node: UOp) -> Direct | None:

@@ -7,6 +7,7 @@ from circuit.uop.simplify import simplify
 
 _INFINITY = 0x7F800000
 _BYTE, _WORD = 8, 32
+_TOP = 28  # where the highest four bits of a word begin
 
 
 def fit_to_processor(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
@@ -66,6 +67,41 @@ def mask_of(node: UOp) -> tuple[UOp, int] | None:
     return field.src[0], (1 << (below + bits)) - (1 << below)
 
 
+def byte_on_top_of(node: UOp) -> tuple[UOp, int] | None:
+    """The word and the place of its byte, 0 to 2, that a value has at its top above zeros."""
+    if node.op is not Op.SHL or node.src[1].op is not Op.CONST or _bits(node.src[1]) != _WORD - _BYTE:
+        return None
+    value = node.src[0]
+    if value.dtype is DType.U32:
+        return value, 0
+    if value.op is not Op.FLOORDIV or _power(value.src[1]) != _WORD - _BYTE or value.src[0].op is not Op.CAST:
+        return None
+    top = value.src[0].src[0]
+    if top.op is not Op.SHL or top.src[1].op is not Op.CONST or _bits(top.src[1]) not in (8, 16):
+        return None
+    return top.src[0], (_WORD - _BYTE - _bits(top.src[1])) // _BYTE
+
+
+def nibble_on_top_of(node: UOp) -> tuple[UOp, int] | None:
+    """The word and the place of its four bits, 0 to 7, that a value has at its top, less 8, above zeros."""
+    if node.op is not Op.SHL or node.dtype is not DType.I32 or node.src[1] is not const(DType.I32, _TOP):
+        return None
+    return signed_nibble_of(node.src[0])
+
+
+def signed_nibble_of(code: UOp) -> tuple[UOp, int] | None:
+    """The word and the place of its four bits that a value is, less 8."""
+    if code.op is not Op.ADD or code.dtype is not DType.I32 or code.src[1] is not const(DType.I32, -8):
+        return None
+    bits = code.src[0].src[0] if code.src[0].op is Op.CAST else code.src[0]
+    if bits.dtype is not DType.U32 or bounds(bits) != (0, 15):
+        return None
+    field = bits.src[0] if bits.op is Op.FLOORMOD and _power(bits.src[1]) == 4 else bits
+    if field.op is Op.FLOORDIV and (below := _power(field.src[1])) and below % 4 == 0:
+        return (field.src[0], below // 4) if field.src[0].op is not Op.SHL else None
+    return (field, 0) if field is not bits and field.op is not Op.SHL else None
+
+
 def _field(node: UOp) -> UOp | None:
     """(x << a) >> b = (x >> (b - a)) & (2**(32 - b) - 1) for u32 and a <= b: a mask costs less than a shift."""
     if node.op is not Op.FLOORDIV or node.dtype is not DType.U32 or node.src[0].op is not Op.SHL:
@@ -83,12 +119,12 @@ def _code_in_place(node: UOp) -> UOp | None:
     The scale is an f16, so 0 or at least 2**-24, and 2**-s of it is exact down to s = 102: both products are the same
     number, 0, infinity and NaN too. A code has at most 8 bits, so its cast is exact. Nibbles are left where they are in
     bytes 0 and 2 of a word; those of the other bytes are moved there, both of a byte at once: with more scales than
-    these four, registers run out.
+    these four, registers run out. Signed codes go to the top of a word, where their sign is the word's.
     """
     if node.op not in (Op.MUL, Op.MULACC) or node.src[0].op is not Op.CAST or node.dtype is not DType.F32:
         return None
     code, scale = node.src[0].src[0], node.src[1]
-    moved = _signed_byte_in_place(code) or _nibble_in_place(code)
+    moved = _signed_byte_in_place(code) or _signed_nibble_on_top(code) or _nibble_in_place(code)
     if moved is None or half_of(scale) is None:
         return None
     value, s = moved
@@ -127,6 +163,11 @@ def _signed_byte_in_place(code: UOp) -> tuple[UOp, int] | None:
         if _bits(top.src[0].src[1]) == s:
             return top, s  # there is nothing below it
     return UOp(Op.SHL, (code, const(DType.I32, s))), s
+
+
+def _signed_nibble_on_top(code: UOp) -> tuple[UOp, int] | None:
+    """Four bits of a word less 8, and the place where they are moved to."""
+    return (UOp(Op.SHL, (code, const(DType.I32, _TOP))), _TOP) if signed_nibble_of(code) is not None else None
 
 
 def _power(node: UOp) -> int | None:

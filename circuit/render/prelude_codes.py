@@ -52,6 +52,9 @@ _X86 = {
         "@CONVERT": "__builtin_ia32_cvtps2dq",
         "@MASK": "",
         "@WHOLE": "",
+        "@SHUFFLES": "defined(__SSSE3__)",
+        "@SHUFFLE": "__builtin_ia32_pshufb128",
+        "@EVERY": "",
     },
     8: {
         "@X86": "defined(__AVX__)",
@@ -60,6 +63,9 @@ _X86 = {
         "@CONVERT": "__builtin_ia32_cvtps2dq256",
         "@MASK": "",
         "@WHOLE": "",
+        "@SHUFFLES": "defined(__AVX2__)",
+        "@SHUFFLE": "__builtin_ia32_pshufb256",
+        "@EVERY": "",
     },
     16: {
         "@X86": "defined(__AVX512F__)",
@@ -68,8 +74,26 @@ _X86 = {
         "@CONVERT": "__builtin_ia32_cvtps2dq512_mask",
         "@MASK": ", x, -1, 4",
         "@WHOLE": ", (i32x16){0}, -1, 4",
+        "@SHUFFLES": "defined(__AVX512BW__)",
+        "@SHUFFLE": "__builtin_ia32_pshufb512_mask",
+        "@EVERY": ", (bytes){0}, -1",
     },
 }
+_ON_TOP = """\
+MET_INLINE u32x@W met_byte_on_top_x@W(u32x@W w, int byte) { /* (w >> 8 * byte) << 24, of a constant byte */
+#if @SHUFFLES && !defined(__clang__)
+  if (byte < 3) {
+    typedef char bytes __attribute__((vector_size(4 * @W)));
+    const u32x@W order = (0x00808080u | (u32)byte << 24) + (u32x@W){@FIRST}; /* 0x80 gives a zero */
+    return (u32x@W)@SHUFFLE((bytes)w, (bytes)order@EVERY);
+  }
+#endif
+  return (w << (24 - 8 * byte)) & 0xff000000u;
+}
+MET_INLINE u32x@W met_nibble_on_top_x@W(u32x@W w, int place) { /* ((w >> 4 * place) % 16 - 8) << 28 */
+  return met_byte_on_top_x@W(((place % 2 ? w : w << 4) ^ 0x88888888u) & 0xf0f0f0f0u, place / 2);
+}
+"""
 _FOUR_BYTES = """\
 MET_INLINE u32x@W met_four_bytes_x@W(const i32m *p) { /* the low bytes of four i32 a lane, each in -128 .. 127 */
 @OWN  u32x@W words;
@@ -95,7 +119,8 @@ def prelude_codes(width: int) -> str:
     if width == 1:
         return _SCALAR
     own = _FOUR_BYTES8 if width == 8 else ""
-    text = _VECTOR + (_ACROSS4 if width == 4 else _ACROSS) + _ROUNDED + _FOUR_BYTES
-    for name, code in {**_X86[width], "@OWN": own, "@LAST": "#endif\n" if own else ""}.items():
+    text = _VECTOR + (_ACROSS4 if width == 4 else _ACROSS) + _ROUNDED + _ON_TOP + _FOUR_BYTES
+    first = ", ".join(f"{lane % 4 * 4}u << 24" for lane in range(width))
+    for name, code in {**_X86[width], "@FIRST": first, "@OWN": own, "@LAST": "#endif\n" if own else ""}.items():
         text = text.replace(name, code)
     return text.replace("@W", str(width)).replace("@H", str(width // 2))

@@ -1,5 +1,6 @@
 """Vectors of four to sixteen lanes: what is masked in place, picked or converted has the value that it stands for."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,11 @@ KERNELS = {format: kernel(format) for format in FORMATS}
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize("flags", [(), ("-mno-avx512f", "-Wno-psabi")], ids=["", "without AVX-512"])
+@pytest.mark.parametrize(
+    "flags",
+    [(), ("-mno-avx512f", "-Wno-psabi"), ("-mno-avx512f", "-mno-avx2", "-mno-ssse3", "-Wno-psabi")],
+    ids=["", "without AVX-512", "without shuffles of bytes"],
+)
 def test_words_of_any_bits_decode_to_the_same_values(tmp_path: Path, lanes: int, flags: tuple[str, ...]) -> None:
     library = compile_kernels(tmp_path, KERNELS, (*QUICK, *flags), lanes)
     for format, effects in KERNELS.items():
@@ -51,6 +56,15 @@ def test_words_of_any_bits_decode_to_the_same_values(tmp_path: Path, lanes: int,
 def test_sixteen_lanes_pick_nibbles_from_a_table(format: str, calls: int) -> None:
     assert render_kernel("f", KERNELS[format], 16).count("met_pick_x16(") >= calls
     assert "met_pick" not in render_kernel("f", KERNELS[format], 8)
+
+
+@pytest.mark.parametrize(("format", "kind", "places"), [("q4_0", "nibble", range(8)), ("q8_0", "byte", range(3))])
+def test_eight_lanes_shuffle_signed_codes_to_the_top_of_their_words(format: str, kind: str, places: range) -> None:
+    text = render_kernel("f", KERNELS[format], 8)
+    for place in places:
+        assert re.search(rf"met_{kind}_on_top_x8\(\w+, {place}\)", text), place
+    assert ">> 4" not in text
+    assert "(-8)" not in text
 
 
 def test_a_class_has_the_vectors_that_fit_its_registers() -> None:
