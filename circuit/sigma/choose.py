@@ -38,13 +38,22 @@ from circuit.uop.philox import philox4x32, uniform
 
 
 def first_highest(values: UOp) -> UOp:
-    """The lowest index of the largest of [n] values; a NaN never wins, of +0 and -0 the first counts; else 0."""
+    """The lowest index of the largest of [n] values; a NaN never wins, of +0 and -0 the first counts; else 0.
+
+    Both folds are lanes:128, so that vectors make them: the largest is the same number in any order, and a zero that is
+    added to it takes the sign from a zero.
+    """
     n = values.shape[0]
     i, k = loop("i", n), loop("i", n)
-    highest = bitcast(reduce("max", index(values, i), i), DType.U32)
-    found = where(equal(bitcast(index(values, k), DType.U32), highest), k * -1, i32(-n))
-    lowest = reduce("max", found, k) * -1
+    highest = reduce("max", index(values, i), i, order="lanes:128")
+    same = equal(_bits_of_number(index(values, k)), _bits_of_number(highest))
+    lowest = reduce("max", where(same, k * -1, i32(-n)), k, order="lanes:128") * -1
     return where(lowest < n, lowest, i32(0))
+
+
+def _bits_of_number(x: UOp) -> UOp:
+    """The bits of a value; those of +0 for -0."""
+    return bitcast(x + f32(0.0), DType.U32)
 
 
 def _argmax(use: Use) -> Values:

@@ -35,6 +35,20 @@ def test_argmax_takes_the_lowest_index_of_equal_logits() -> None:
     assert choose(x) == [7, 0, N - 1]
 
 
+@pytest.mark.parametrize(("first", "other"), [(-0.0, 0.0), (0.0, -0.0)])
+def test_argmax_takes_the_first_zero_whatever_its_sign(first: float, other: float) -> None:
+    x = np.full((1, 300), -1.0, np.float32)
+    x[0, [2, 129, 257]] = other  # in lanes before and behind that of the first
+    x[0, 1] = first
+    assert choose(x) == [1]
+
+
+def test_argmax_finds_a_number_wherever_it_is_among_nans() -> None:
+    x = np.full((300, 300), np.nan, np.float32)
+    np.fill_diagonal(x, -np.inf)
+    assert choose(x) == list(range(300))
+
+
 def test_argmax_never_takes_a_nan() -> None:
     x = np.zeros((2, N), np.float32)
     x[0, 3] = np.nan
