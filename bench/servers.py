@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 from bench.contestants import POLICY
-from bench.errors import BenchError
+from bench.errors import BenchError, ended
 from bench.peers import SERVER, tool
 
 CONTEXT = 1024
@@ -79,8 +79,7 @@ class Server:
         end = time.monotonic() + START_S
         while time.monotonic() < end:
             if (code := self._process.poll()) is not None:
-                said = "\n".join(self._text().splitlines()[-12:])
-                raise BenchError(f"{self.name} ended with code {code}:\n{said}", "see its message above")
+                raise ended(self.name, code, self._text())
             if port is None:
                 found = re.search(r"http://127\.0\.0\.1:(\d+)", self._text())
                 port = int(found[1]) if found else None

@@ -8,7 +8,7 @@ without using the processor, so that the others can be timed.
 import subprocess
 import tempfile
 
-from bench.errors import BenchError
+from bench.errors import BenchError, ended
 
 
 class Worker:
@@ -56,5 +56,4 @@ class Worker:
     def _ended(self) -> BenchError:
         code = self._process.wait()
         self._said.seek(0)
-        said = "\n".join(self._said.read().splitlines()[-12:])
-        return BenchError(f"{self.name} ended with code {code}:\n{said}", "see its message above")
+        return ended(self.name, code, self._said.read())

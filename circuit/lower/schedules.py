@@ -30,7 +30,7 @@ K_BLOCK = 32
 """Inputs that share one scale in the block formats: what belongs to a block is loaded once for it."""
 
 TURN_VECTORS = 8
-"""Vectors of a row that a thread takes at once where threads share its columns out; taking a turn costs as much as some.
+"""Vectors of a row that a thread takes at once where threads share its columns out, since taking a turn costs time.
 
 Measured on two virtual cores of an Intel server (Sapphire Rapids, gcc 12, 2026-12-01): of a step of one row of Q4_0 the
 threads spend 1.9 % on taking turns where a turn is one vector, 0.8 % where it is eight.

@@ -28,6 +28,15 @@ def test_a_worker_that_cannot_start_says_why() -> None:
     assert str(caught.value) == "error: broken ended with code 1:\nno memory\n  = fix: see its message above"
 
 
+def test_a_worker_that_crashes_is_named_with_its_signal() -> None:
+    with pytest.raises(BenchError) as caught:
+        Worker("llama.cpp native int8", [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"])
+    assert str(caught.value) == (
+        "error: llama.cpp native int8 was ended by SIGSEGV\n"
+        "  = fix: leave out what crashes, such as a build by --isas, or see why by a debugger"
+    )
+
+
 def test_a_worker_that_ends_in_a_round_says_so() -> None:
     worker = Worker("short", [sys.executable, "-c", "print('ready', flush=True); input()"])
     with pytest.raises(BenchError, match="short ended with code 0"):
