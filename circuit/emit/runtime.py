@@ -91,6 +91,9 @@ RUNTIME_C = r"""\
 #elif !defined(__x86_64__) && !defined(__aarch64__)
 #include <fenv.h>
 #endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 typedef struct met_barrier_t {
   _Alignas(64) atomic_int count;
@@ -198,6 +201,19 @@ i32 met_next(met_team *team, i32 at, i32 tid, i32 nt) {
   return at + 1 < own->own_end ? at + 1 : met_take(team, own);
 }
 
+static atomic_int met_intel; /* whether the processor says that Intel made it */
+
+static void met_ask_processor(void) {
+#if defined(__x86_64__)
+  unsigned most, b, c, d;
+  atomic_store(&met_intel, __get_cpuid(0, &most, &b, &c, &d) && b == signature_INTEL_ebx && d == signature_INTEL_edx);
+#endif
+}
+
+i32 met_ahead(i32 others, i32 intel) {
+  return atomic_load_explicit(&met_intel, memory_order_relaxed) ? intel : others;
+}
+
 /* Round to nearest even, no flush to zero, no traps; gives the mode that was set before. */
 static uint64_t met_float_mode_enter(void) {
 #if defined(__x86_64__)
@@ -250,6 +266,7 @@ met_team *met_open(int32_t n_threads) {
   met_team *team = aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (!team) return NULL;
   memset(team, 0, bytes);
+  met_ask_processor();
   team->args = NULL;
   team->n_threads = n_threads;
   team->barrier.n_threads = n_threads;

@@ -5,12 +5,13 @@ again, as each tile of rows reads a panel, stay in a cache after the first turn,
 turn and idle in all others. There, each turn asks for its part of what the thread reads later: whole turns of the
 threads' loop ahead, as evenly as the words at hand are read.
 
-Measured on a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30). How far ahead words are asked for that are read once,
-one row by two threads, ms a step in two runs of 20 turns: Q4_1 of the demo model 10.0 and 8.9 with 2048 bytes, 11.3
-and 9.9 with 768; F16 20.1 and 18.9 with 2048, 18.6 and 16.9 with 768. With 768 in turn against 2048, decode_1: BF16
-1.04 to 1.20 in five runs, F32 1.04 and 1.05, Q8_0 0.96, Q4_1 0.95, Q4_0 0.98. Spread: 8 rows times 3072 x 576 weights
-of f32 from memory, one thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each
-turn, 551 us spread.
+How far ahead suits a processor is asked of the program (`met_ahead`), which knows its maker. Measured by two threads,
+decode_1 of the demo model in each format, in turn. On a 2-core Zen 3 virtual machine (gcc 12, 2026-11-30), 768 bytes
+against 2048: BF16 1.04 to 1.20 times as fast in five runs, F32 1.04 and 1.05, Q8_0 0.96, Q4_1 0.95, Q4_0 0.98; F16
+18.6 and 16.9 ms a step against 20.1 and 18.9. On two virtual cores of Sapphire Rapids (gcc 12, 2026-12-01), 4096
+bytes against those: F32 1.05, Q8_0 1.06, int8 activations on Q8_0 1.04, on Q4_1 1.03; 2304 and 6144 against 768: F16
+1.08 and 1.09, BF16 1.08 and 1.09. Spread: 8 rows times 3072 x 576 weights of f32 from memory, one Zen 3 thread, in
+tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn, 551 us spread.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,16 @@ LINE_BYTES = 64
 TURNS_AHEAD = 2
 """Of the threads' loop. Two turns can share a panel, whose lines the first of them reads all."""
 
-CODES_AHEAD, VALUES_AHEAD = 2048, 768
-"""Bytes that words are asked for ahead of being read: words of codes and scales, and words of whole values."""
+
+class Distance(Struct, frozen=True):
+    """Bytes that words are asked for ahead of being read, on processors of Intel and on all others."""
+
+    others: int
+    intel: int
+
+
+CODES_AHEAD, VALUES_AHEAD = Distance(2048, 4096), Distance(768, 4096)
+"""Of words of codes and scales, and of words of whole values."""
 
 MOST_TURNS = 4
 """Of the loop whose turns read the same, at most. With more the memory has time, and asking would only take some."""
@@ -49,6 +58,7 @@ class Ahead:
         self._pointers: dict[UOp, tuple[Block, str]] = {}  # into what is read, and where each is declared
         self._unasked: dict[tuple[UOp | None, UOp], int] = {}  # bytes that a loop read since the line it last asked for
         self._of_values: frozenset[UOp] = frozenset()
+        self._begins: dict[tuple[UOp, Distance], str] = {}
 
     def begin(self, kernel: UOp) -> None:
         """Looks at what the words are that the kernel reads."""
@@ -61,7 +71,9 @@ class Ahead:
         loops = self._loops(node)
         if loops is None:
             near = base in self._of_values and _in_order(node)
-            return [f"MET_AHEAD({at}, {VALUES_AHEAD if near else CODES_AHEAD});"] if first else []
+            if not first:
+                return []
+            return [f"MET_AHEAD{self._moved(base, at, VALUES_AHEAD if near else CODES_AHEAD)};"]
         shared, again = loops
         n_turns = _most_turns(again)
         reader = (self._nest.home(node).over, base)
@@ -71,6 +83,18 @@ class Ahead:
         if base not in self._pointers or self._pointers[base][0] is not shared.block:
             self._pointers[base] = (shared.block, self._pointer(shared, base))
         return [f"MET_LATER({self._pointers[base][1]});"] * n_lines
+
+    def _moved(self, base: UOp, at: str, by: Distance) -> str:
+        """An address of `base`, moved by a distance. One pointer is, for the whole kernel."""
+        assert isinstance(base.arg, Param)
+        own = f"p{base.arg.slot}"
+        if (base, by) not in self._begins:
+            self._begins[base, by] = self._nest.name("q")
+            moved = (
+                f"const u32m *const {self._begins[base, by]} = {own} + met_ahead({by.others // 4}, {by.intel // 4});"
+            )
+            self._nest.home(base).lines.append(moved)
+        return at.replace(own, self._begins[base, by], 1)
 
     def _loops(self, node: UOp) -> tuple[Loop, UOp] | None:
         """The loop that threads share, and the innermost in it of whose few turns each reads the same; None without

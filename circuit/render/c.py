@@ -38,7 +38,7 @@ def render_prelude(lanes: int) -> str:
     """Typedefs and helpers, to stand once in a file, before its kernels, which are rendered for as many lanes.
 
     A program defines, in any of its files, what the prelude declares of threads: `met_barrier`, `met_first` and
-    `met_next`, which share out the turns of a loop, and `struct met_team`.
+    `met_next`, which share out the turns of a loop, and `struct met_team`; and `met_ahead`, which knows the processor.
     """
     return prelude(lanes)
 

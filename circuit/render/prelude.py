@@ -20,7 +20,7 @@ typedef i32 i32m __attribute__((may_alias));
 typedef u32 u32m __attribute__((may_alias));
 typedef struct met_team met_team;
 #define MET_INLINE static inline __attribute__((always_inline, unused))
-#define MET_AHEAD(p, n_bytes) __builtin_prefetch((const char *)(p) + (n_bytes))
+#define MET_AHEAD(p) __builtin_prefetch(p)
 #define MET_LATER(p) (__builtin_prefetch(p, 0, 2), (p) += 64) /* into the second-level cache */
 #define MET_PARK(x) __asm__ volatile("" : "+m"(x)) /* lives in memory until its next use, which frees a register */
 #if defined(__has_builtin)
@@ -33,6 +33,7 @@ void met_barrier(met_team *team); /* all threads of the team wait for each other
 /* The turns of a loop that threads share: most are dealt out, the last fourth goes to whoever is done first. */
 i32 met_first(met_team *team, i32 n, i32 tid, i32 nt);
 i32 met_next(met_team *team, i32 at, i32 tid, i32 nt);
+i32 met_ahead(i32 others, i32 intel); /* words to ask the memory for ahead: the second on processors of Intel */
 MET_INLINE f32 met_float(u32 x) { union { u32 u; f32 f; } b = {x}; return b.f; }
 MET_INLINE u32 met_word(f32 x) { union { f32 f; u32 u; } b = {x}; return x != x ? 0x7fc00000u : b.u; }
 MET_INLINE f32 met_fma_f32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }

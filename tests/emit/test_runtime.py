@@ -1,6 +1,7 @@
 """The C runtime by itself: threads, barrier, floating-point mode, refusals."""
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +52,12 @@ void met_run(const met_args *s, met_team *team, int tid, int nt) {
     }
     met_barrier(team);
   }
+}
+"""
+
+AHEAD = """
+void met_run(const met_args *s, met_team *team, int tid, int nt) {
+  if (tid == 0) ((int32_t *)s->arena)[0] = met_ahead(768, 4096);
 }
 """
 
@@ -145,3 +152,13 @@ def test_a_struct_of_another_abi_is_refused(cache: Cache) -> None:
     team = library.met_open(1)
     assert library.met_step(team, Arguments(abi=ABI + 1)) == ABI
     library.met_close(team)
+
+
+def test_words_are_asked_for_as_far_ahead_as_suits_the_maker_of_the_processor(cache: Cache) -> None:
+    library, arena = opened(AHEAD, cache), np.zeros(64, np.uint8)
+    team = library.met_open(1)
+    assert library.met_step(team, arguments(arena, 1)) == 0
+    library.met_close(team)
+    processor = Path("/proc/cpuinfo")
+    intel = processor.exists() and "GenuineIntel" in processor.read_text(encoding="utf-8")
+    assert arena.view(np.int32)[0] == (4096 if intel else 768)

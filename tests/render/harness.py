@@ -29,6 +29,7 @@ struct met_team { pthread_barrier_t barrier; };
 void met_barrier(met_team *team) { pthread_barrier_wait(&team->barrier); }
 i32 met_first(met_team *team, i32 n, i32 tid, i32 nt) { (void)team, (void)n, (void)nt; return tid; }
 i32 met_next(met_team *team, i32 at, i32 tid, i32 nt) { (void)team, (void)tid; return at + nt; }
+i32 met_ahead(i32 others, i32 intel) { (void)intel; return others; }
 typedef void kernel_t(void **a, met_team *team, int tid, int nt);
 typedef struct { kernel_t *kernel; void **a; met_team *team; int tid, nt; } job_t;
 static void *work(void *p) { job_t *j = p; j->kernel(j->a, j->team, j->tid, j->nt); return 0; }

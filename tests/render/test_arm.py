@@ -79,6 +79,7 @@ def test_kernels_of_class_neon_give_the_bytes_of_their_definitions(tmp_path: Pat
     parts += ["void met_barrier(met_team *team) { (void)team; }"]
     parts += ["i32 met_first(met_team *team, i32 n, i32 tid, i32 nt) { (void)team, (void)n, (void)nt; return tid; }"]
     parts += ["i32 met_next(met_team *team, i32 at, i32 tid, i32 nt) { (void)team, (void)tid; return at + nt; }"]
+    parts += ["i32 met_ahead(i32 others, i32 intel) { (void)intel; return others; }"]
     calls, want = list[str](), list[int]()
     for place, (format, effects) in enumerate(KERNELS.items()):
         words = [int(w) & 0xBFFFBFFF for w in integers(9, panel_words(format, N, K, 48), 0, 2**32 - 1)]
