@@ -205,7 +205,7 @@ static atomic_int met_intel; /* whether the processor says that Intel made it */
 
 static void met_ask_processor(void) {
 #if defined(__x86_64__)
-  unsigned most, b, c, d;
+  unsigned most = 0, b = 0, c = 0, d = 0;
   atomic_store(&met_intel, __get_cpuid(0, &most, &b, &c, &d) && b == signature_INTEL_ebx && d == signature_INTEL_edx);
 #endif
 }

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from circuit.render.blocks import Block, Nest, axis_of
+from circuit.render.expr import memory_type
 from circuit.uop.bounds import bounds
 from circuit.uop.build import u32
 from circuit.uop.node import Axis, DType, Op, Param, UOp, toposort
@@ -90,9 +91,8 @@ class Ahead:
         own = f"p{base.arg.slot}"
         if (base, by) not in self._begins:
             self._begins[base, by] = self._nest.name("q")
-            moved = (
-                f"const u32m *const {self._begins[base, by]} = {own} + met_ahead({by.others // 4}, {by.intel // 4});"
-            )
+            head = f"const {memory_type(base.dtype, 1)} *const {self._begins[base, by]}"
+            moved = f"{head} = {own} + met_ahead({by.others // 4}, {by.intel // 4});"
             self._nest.home(base).lines.append(moved)
         return at.replace(own, self._begins[base, by], 1)
 
