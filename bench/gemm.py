@@ -21,8 +21,11 @@ from circuit.uop.build import end, index, load, loop, param, reduce, store
 from circuit.uop.node import DType, UOp
 from circuit.uop.schedule import Block, Carry, Reorder, Schedule, Split, Stage, Tile, Upcast, apply, range_names
 
-LANES, TILE, ROWS = 24, 4, 256
-"""Outputs and rows of a tile, whose totals are all in registers; rows of a block, whose totals are in a cache."""
+LANES, TILE, ROWS = 24, 4, 512
+"""Outputs and rows of a tile, whose totals are all in registers; rows of a block, whose totals are in a cache: those of
+the point p48_r4 of class cpu. On a virtual core of Sapphire Rapids (gcc 12, 2026-12-01), six runs of each in turn, 512
+rows reach 0.91 to 0.95 of the AVX2 product of OpenBLAS, 256 rows 0.88 to 0.97.
+"""
 
 REGISTER = 8
 """Values of a vector register: those of AVX2, which any BLAS is compared on."""
