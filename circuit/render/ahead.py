@@ -10,8 +10,9 @@ decode_1 of the demo model in each format, in turn. On a 2-core Zen 3 virtual ma
 against 2048: BF16 1.04 to 1.20 times as fast in five runs, F32 1.04 and 1.05, Q8_0 0.96, Q4_1 0.95, Q4_0 0.98; F16
 18.6 and 16.9 ms a step against 20.1 and 18.9. On two virtual cores of Sapphire Rapids (gcc 12, 2026-12-01), 4096
 bytes against those: F32 1.05, Q8_0 1.06, int8 activations on Q8_0 1.04, on Q4_1 1.03; 2304 and 6144 against 768: F16
-1.08 and 1.09, BF16 1.08 and 1.09. Spread: 8 rows times 3072 x 576 weights of f32 from memory, one Zen 3 thread, in
-tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in each turn, 551 us spread.
+1.08 and 1.09, BF16 1.08 and 1.09; 4096 against 768, in a quiet run: F16 1.17. Spread: 8 rows times 3072 x 576 weights
+of f32 from memory, one Zen 3 thread, in tiles of 4 rows: 720 us without, 892 us with words asked for 2 KiB ahead in
+each turn, 551 us spread.
 """
 
 from collections.abc import Callable
@@ -59,7 +60,7 @@ class Ahead:
         self._pointers: dict[UOp, tuple[Block, str]] = {}  # into what is read, and where each is declared
         self._unasked: dict[tuple[UOp | None, UOp], int] = {}  # bytes that a loop read since the line it last asked for
         self._of_values: frozenset[UOp] = frozenset()
-        self._begins: dict[tuple[UOp, Distance], str] = {}
+        self._begins: dict[tuple[UOp, Distance], str] = {}  # pointers to arrays, moved ahead by a distance
 
     def begin(self, kernel: UOp) -> None:
         """Looks at what the words are that the kernel reads."""

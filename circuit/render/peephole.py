@@ -91,9 +91,9 @@ def nibble_on_top_of(node: UOp) -> tuple[UOp, int] | None:
 
 def signed_nibble_of(code: UOp) -> tuple[UOp, int] | None:
     """The word and the place of its four bits that a value is, less 8."""
-    if code.op is not Op.ADD or code.dtype is not DType.I32 or code.src[1] is not const(DType.I32, -8):
+    if code.op is not Op.ADD or code.src[1] is not const(DType.I32, -8) or code.src[0].op is not Op.CAST:
         return None
-    bits = code.src[0].src[0] if code.src[0].op is Op.CAST else code.src[0]
+    bits = code.src[0].src[0]
     if bits.dtype is not DType.U32 or bounds(bits) != (0, 15):
         return None
     field = bits.src[0] if bits.op is Op.FLOORMOD and _power(bits.src[1]) == 4 else bits
