@@ -115,7 +115,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
 
         if broken := violations(audit_of_groups(grouped, library, goal)):
             raise PolicyError(broken)
-    if goal.scheduled and is_rendered(given.hardware):
+    if scheduled := goal.scheduled and is_rendered(given.hardware):
         from circuit.lower.scheduled import realize as made
     else:
         made = defined
@@ -131,6 +131,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
             rows=each.rows,
             run=run,
             realize=made,
+            scheduled=scheduled,
             shared=shared,
         )
         for each in sets

@@ -12,8 +12,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-Config = dict[str, Json]
+from circuit.load.source import Plain
+
+Config = dict[str, Plain]
 Tensors = dict[str, NDArray[np.float32]]
 Blocks = tuple[int, bytes]
 
@@ -24,7 +25,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def tiny_config(model_type: str, **changes: Json) -> Config:
+def tiny_config(model_type: str, **changes: Plain) -> Config:
     """A two-layer config of `model_type` as its vendor writes it; `changes` replace or add keys."""
     config: Config = {
         "architectures": [
@@ -138,7 +139,7 @@ def write_tokenizer(folder: Path) -> None:
     """tokenizer.json and tokenizer_config.json: byte-level BPE with 16 merges, three special tokens, ChatML."""
     tokens, merges = _vocabulary()
     flags: Config = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    special: list[Json] = [
+    special: list[Plain] = [
         {"id": place, "content": text, **flags} for place, text in enumerate(tokens) if text.startswith("<|")
     ]
     level: Config = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -301,7 +302,7 @@ def _u32_entry(key: str, value: int) -> bytes:
     return _string(key) + struct.pack("<II", 4, value)
 
 
-def _f32_entry(key: str, value: Json) -> bytes:
+def _f32_entry(key: str, value: Plain) -> bytes:
     return _string(key) + struct.pack("<If", 6, cast(float, value))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from circuit.errors import Problem
 from circuit.load.config_map import QUANTIZATION, ConfigMap, FactSpec, Given, KeySpec, key_spec
 from circuit.load.ledger import Entry, EntryKind
-from circuit.load.source import Document, Path, Plain, line_of, path_text
+from circuit.load.source import Document, Length, Path, Plain, line_of, path_text
 from circuit.text import listed, problem_at
 
 Value = int | float | str | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
@@ -70,6 +70,8 @@ def classify(reading: Reading, document: Document, keys: Mapping[str, KeySpec]) 
 
 def value_text(value: Plain) -> str:
     """The value as JSON; a long list as its length."""
+    if isinstance(value, Length):
+        return f"[{value.count} values]"
     if isinstance(value, list | tuple) and len(value) > 256:
         return f"[{len(value)} values]"
     return json.dumps(value, ensure_ascii=False)
@@ -140,6 +142,8 @@ def _converted(value: Plain, spec: KeySpec, fact: FactSpec) -> Value:
     """The value in the fact's type; ValueError(message, fix)."""
     shown = value_text(value)
     if spec.length:
+        if isinstance(value, Length):
+            return value.count
         if not isinstance(value, list | tuple):
             raise ValueError(f"is {shown}", "write a list")
         return len(value)

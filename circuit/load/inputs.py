@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
+from circuit.load.source import Length
 from circuit.text import Source
 
 T = TypeVar("T")
@@ -58,11 +59,12 @@ class HfTexts(Struct, frozen=True, kw_only=True):
     tensors: tuple[TensorInfo, ...] | None = None
 
 
-GgufValue = bool | int | float | str | tuple[bool | int | float | str, ...]
+GgufValue = bool | int | float | str | tuple[bool | int | float | str, ...] | Length
 
 
 class GgufKey(Struct, frozen=True, kw_only=True):
-    """One metadata entry. `type` is the file's type name: u32, f32, string, array of string, ..."""
+    """One metadata entry. `type` is the file's type name: u32, f32, string, array of string, ... Of a long array,
+    `value` is its length alone."""
 
     key: str
     type: str

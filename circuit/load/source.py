@@ -6,8 +6,15 @@ from msgspec import Struct
 
 from circuit.text import Source
 
-Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
-"""What a JSON or TOML text holds."""
+
+class Length(Struct, frozen=True):
+    """A list of which only the length is known: a vocabulary, on whose elements no plan depends."""
+
+    count: int
+
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"] | Length
+"""What a JSON or TOML text holds, or the metadata of a GGUF file."""
 
 Path = tuple[str | int, ...]
 """Where a value is: keys and list places from the top."""

@@ -4,16 +4,15 @@ import re
 
 from circuit.load.families import Point
 from circuit.lower.ir import Group, Kernel
-from circuit.lower.realize import Wiring, define
+from circuit.lower.realize import Definition
 from circuit.lower.weights import weights_of
 from circuit.tir.ir import Tir, Weight
 
 
-def defined(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+def defined(tir: Tir, group: Group, point: Point, definition: Definition) -> Kernel:
     """The kernel as its definition is written, without a schedule: what reports need, and all that a class can have
     whose language nothing renders.
     """
-    definition = define(tir, group, wiring)
     return Kernel(
         name=kernel_name(tir, group),
         family=point.family,

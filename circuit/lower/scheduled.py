@@ -4,7 +4,7 @@ from circuit.errors import PlanError, Problem
 from circuit.load.families import Point
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.kernels import kernel_name, matrices_of
-from circuit.lower.realize import Wiring, define
+from circuit.lower.realize import Definition
 from circuit.lower.schedules import schedule
 from circuit.sigma.page import head_words
 from circuit.sigma.storage import unit_inputs
@@ -20,13 +20,12 @@ ROOM_BYTES = 6 * 2**20
 and schedules keep up to 1 MiB there too."""
 
 
-def realize(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+def realize(tir: Tir, group: Group, point: Point, definition: Definition) -> Kernel:
     """The kernel that one launch of the group runs. Equal groups give equal kernels, whatever their layer.
 
     The definition is verified: every access is proven in range, every pair of accesses ordered. A schedule keeps both
     by construction, also where intervals cannot show that the main part and the tail of a split never meet.
     """
-    definition = define(tir, group, wiring)
     _refuse_too_much_room(tir, group, definition.effects)
     written_out = (expand_orders(group_of(*definition.effects)),)
     effects = apply(written_out, schedule(point, written_out, _unit(tir, group)))

@@ -34,7 +34,8 @@ from circuit.tir.ir import Tir, Weight
 class Request(Struct, frozen=True, kw_only=True):
     """What a plan is asked for: a class with its families, a policy, a mode and rows (inclusive).
 
-    `settings` are those that are not as the rules state them. `shared`: what its plans have in common."""
+    `settings` are those that are not as the rules state them. `scheduled`: whether `realize` makes kernels to be
+    rendered, or definitions. `shared`: what its plans have in common."""
 
     hardware: HardwareClass
     families: tuple[Family, ...]
@@ -44,6 +45,7 @@ class Request(Struct, frozen=True, kw_only=True):
     rows: tuple[int, int]
     run: Run
     realize: Realize
+    scheduled: bool
     shared: Shared | None = None
 
 
@@ -60,6 +62,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         mode=request.mode,
         rows=request.rows,
         realize=request.realize,
+        scheduled=request.scheduled,
         shared=shared,
     )
     order = tuple(made.of(group) for group in groups)

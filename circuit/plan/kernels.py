@@ -9,23 +9,24 @@ from msgspec.structs import replace
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
 from circuit.lower.ir import Group, Kernel
-from circuit.lower.realize import Wiring
+from circuit.lower.realize import Definition, Wiring, define
 from circuit.plan.digest import instance_parts, meanings
 from circuit.plan.wires import Wires
 from circuit.text import listed
 from circuit.tir.ir import Tir
 
-Realize = Callable[[Tir, Group, Point, Wiring], Kernel]
-"""How a kernel is made: `lower.scheduled.realize`, or `lower.kernels.defined`; tests give others."""
+Realize = Callable[[Tir, Group, Point, Definition], Kernel]
+"""How a kernel is made of its definition: `lower.scheduled.realize`, or `lower.kernels.defined`; tests give others."""
 
 
 class Shared(Struct, frozen=True, kw_only=True):
-    """What the plans of one instance have in common: its part digests, what its nodes mean, and kernels by the
-    signature of a group, which the first plan that needs one makes.
+    """What the plans of one instance have in common: its part digests, what its nodes mean, and definitions and kernels
+    by the signature of a group, which the first plan that needs one makes.
     """
 
     parts: dict[str, str]
     meanings: list[str]
+    definitions: dict[Hashable, Definition] = field(default_factory=dict)
     kernels: dict[Hashable, Kernel] = field(default_factory=dict)
 
 
@@ -38,7 +39,8 @@ class Kernels(Struct):
     """Kernels in order of first use. A signature has all that the program of a group can depend on in the plans of one
     instance, so that a kernel in `shared` serves plans of other rows too.
 
-    `class_rows`: mode -> the rows that the class plans for.
+    `class_rows`: mode -> the rows that the class plans for. `scheduled`: a kernel is made for rows and a point;
+    without, it is a definition, and one for the most rows of the class serves all of its plans.
     """
 
     tir: Tir
@@ -48,6 +50,7 @@ class Kernels(Struct):
     mode: str
     rows: tuple[int, int]
     realize: Realize
+    scheduled: bool
     shared: Shared
     made: list[Kernel] = field(default_factory=list)
     places: dict[Hashable, int] = field(default_factory=dict)
@@ -59,24 +62,33 @@ class Kernels(Struct):
             self.points[group.family] = point_of(self.families, group, self.mode, self.rows)
         point = self.points[group.family]
         rows_hi = self._most_rows(group, point)
-        signature = (point.id, rows_hi, self._signature(group))
+        defined = (rows_hi, self._signature(group))
+        signature = (point.id, defined)
         if signature not in self.places:
             if signature not in self.shared.kernels:
-                wiring = Wiring(
-                    stored=self.wires.stored,
-                    columns=self.wires.columns,
-                    rows_hi=rows_hi,
-                    panel=panel_of(self.families),
-                )
-                self.shared.kernels[signature] = self.realize(self.tir, group, point, wiring)
+                definition = self._definition(group, rows_hi, defined)
+                self.shared.kernels[signature] = self.realize(self.tir, group, point, definition)
             self.places[signature] = len(self.made)
             self.made.append(self._named(self.shared.kernels[signature]))
         return self.places[signature]
+
+    def _definition(self, group: Group, rows_hi: int, signature: Hashable) -> Definition:
+        """The definition of the group, which kernels at several points can share."""
+        if signature not in self.shared.definitions:
+            wiring = Wiring(
+                stored=self.wires.stored, columns=self.wires.columns, rows_hi=rows_hi, panel=panel_of(self.families)
+            )
+            self.shared.definitions[signature] = define(self.tir, group, wiring)
+        return self.shared.definitions[signature]
 
     def _most_rows(self, group: Group, point: Point) -> int:
         """The most rows that the kernel is defined for: as many as its point, its rule and the class take. Plans whose
         rows meet in a point so have one kernel, which is made, rendered and compiled once.
         """
+        if not self.scheduled:
+            if self.rows == (1, 1) and any(self.tir.nodes[place].op == "index_select" for place in group.nodes):
+                return 1  # of one row there is nothing to select: the definition of one reads no row numbers
+            return max(self.rows[1], *(most for _, most in self.class_rows.values()))
         of_class = max(rows[1] for mode, rows in self.class_rows.items() if mode in point.modes)
         return max(self.rows[1], min(point.rows[1], group.rows[1], of_class))
 

@@ -1,13 +1,13 @@
 """What the compiler is given of a checkpoint: its texts and tables as plain records, without one weight."""
 
 from circuit.load.inputs import CheckpointTexts, GgufKey, GgufTexts, HfTexts, TensorInfo
+from circuit.load.source import Length
 from circuit.text import Source
-from circuit_exec.checkpoint.open import long_array
 from circuit_exec.checkpoint.records import Checkpoint, LongArray, Metadata
 
 
 def checkpoint_texts(checkpoint: Checkpoint) -> CheckpointTexts:
-    """The records that `circuit` plans from. Decodes the vocabulary of a GGUF file (about 70 ms for 50,000 tokens)."""
+    """The records that `circuit` plans from. The vocabulary of a GGUF file is not decoded: a plan knows its length."""
     tensors = tuple(
         TensorInfo(name=t.name, format=t.format, shape=t.shape, exact_bf16=t.name in checkpoint.exact_bf16)
         for t in checkpoint.tensors.values()
@@ -15,7 +15,7 @@ def checkpoint_texts(checkpoint: Checkpoint) -> CheckpointTexts:
     if checkpoint.kind == "gguf":
         return GgufTexts(
             path=checkpoint.path,
-            metadata=tuple(_key(checkpoint, entry) for entry in checkpoint.metadata),
+            metadata=tuple(map(_key, checkpoint.metadata)),
             tensors=tensors,
             rope_factors=rope_factors(checkpoint),
         )
@@ -36,10 +36,8 @@ def rope_factors(checkpoint: Checkpoint) -> tuple[float, ...] | None:
     return tuple(float(value) for value in tensor_values(checkpoint, "rope_freqs.weight").reshape(-1))
 
 
-def _key(checkpoint: Checkpoint, entry: Metadata) -> GgufKey:
-    value = entry.value
-    if isinstance(value, LongArray):
-        value = long_array(checkpoint, entry.key, value)
+def _key(entry: Metadata) -> GgufKey:
+    value = Length(entry.value.count) if isinstance(entry.value, LongArray) else entry.value
     return GgufKey(key=entry.key, type=entry.type, value=value)
 
 

@@ -17,6 +17,7 @@ from circuit.load.rules import Rule
 from circuit.lower.cases import Case, Sizes, cases_of
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group, Kernel
+from circuit.lower.realize import define
 from circuit.lower.scheduled import realize
 from circuit.lower.sides import PAGES, read_edges, step_values, stored_edges, tensor_rows, wiring
 from circuit.lower.weights import weights_of
@@ -54,7 +55,8 @@ def compiled_apart(given: Class, rule: Rule, mode: str, cache: Cache) -> tuple[s
 
     def launch(case: Case, group: Group, part: tuple[int, int]) -> _Launch:
         point = point_of(given.families, group, mode, part)
-        kernel = realize(case.tir, group, point, wiring(case, group, panel_of(given.families), part[1]))
+        definition = define(case.tir, group, wiring(case, group, panel_of(given.families), part[1]))
+        kernel = realize(case.tir, group, point, definition)
         body = render_kernel("NAME", kernel.effects, lanes).removeprefix("static void NAME(")
         if body not in bodies:
             bodies[body] = len(bodies)

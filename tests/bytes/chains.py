@@ -184,6 +184,7 @@ def _planned(tir: Tir, rule: str | None, mode: str, rows: tuple[int, int]) -> Pl
         rows=rows,
         run=(),
         realize=realize,
+        scheduled=True,
     )
     return plan(tir, fuse(tir, rules, policy, mode, rows, "all"), request)
 

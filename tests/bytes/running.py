@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circuit.emit.runtime import MAIN
+from circuit.load.source import Plain
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import decode
 from circuit_exec.logits import all_logits
@@ -27,7 +28,7 @@ N_SEQUENCES = 8
 N_TOKENS = 530
 """Two chunks of 256 positions and a tail; more than the rows of one step."""
 
-SIZES: dict[str, models.Json] = {
+SIZES: dict[str, Plain] = {
     "hidden_size": 288,  # a chunk of 256 columns and a tail
     "intermediate_size": 544,  # two chunks and a tail
     "num_attention_heads": 6,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from circuit.load.source import Plain
 from circuit_exec.cache import Cache
 from circuit_exec.model import load_model
 from tests import models
@@ -15,12 +16,12 @@ from tests.checkpoint.schemes import Stored
 from tests.shared import compiled_quickly
 
 CONFIG = models.tiny_config("llama", hidden_size=128, intermediate_size=256, vocab_size=296, tie_word_embeddings=False)
-ACTIVATIONS: models.Json = {"dynamic": True, "num_bits": 8, "strategy": "token", "symmetric": True, "type": "float"}
+ACTIVATIONS: Plain = {"dynamic": True, "num_bits": 8, "strategy": "token", "symmetric": True, "type": "float"}
 EIGHT: models.Config = {"dynamic": False, "num_bits": 8, "strategy": "channel", "symmetric": True, "type": "float"}
 FOUR: models.Config = {"dynamic": False, "group_size": 32, "num_bits": 4, "strategy": "group", "type": "int"}
 
 
-def compressed(weights: models.Config, format: str, ignore: list[models.Json]) -> models.Config:
+def compressed(weights: models.Config, format: str, ignore: list[Plain]) -> models.Config:
     group: models.Config = {"weights": weights, "input_activations": ACTIVATIONS, "targets": ["Linear"]}
     return {
         "quant_method": "compressed-tensors",

@@ -13,7 +13,7 @@ from circuit.load.families import Point
 from circuit.load.hardware import load_hardware
 from circuit.load.proofs import load_proofs
 from circuit.lower.ir import Group, Kernel
-from circuit.lower.realize import Wiring
+from circuit.lower.realize import Definition
 from circuit.lower.scheduled import realize
 from circuit.tir.ir import Tir
 from circuit.uop.node import DType, Op, UOp
@@ -48,9 +48,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def contracted(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+def contracted(tir: Tir, group: Group, point: Point, definition: Definition) -> Kernel:
     """Kernels of fused groups with one product less that is rounded: a*b + c in one step."""
-    kernel = realize(tir, group, point, wiring)
+    kernel = realize(tir, group, point, definition)
 
     def visit(node: UOp) -> UOp:
         if node.op is Op.ADD and node.dtype is DType.F32 and node.src[0].op is Op.MUL:
@@ -62,9 +62,9 @@ def contracted(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
     return replace(kernel, effects=tuple(rebuild(effect, visit) for effect in kernel.effects))
 
 
-def rounded_twice(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+def rounded_twice(tir: Tir, group: Group, point: Point, definition: Definition) -> Kernel:
     """Kernels of fused groups whose products are rounded before they are added."""
-    kernel = realize(tir, group, point, wiring)
+    kernel = realize(tir, group, point, definition)
 
     def visit(node: UOp) -> UOp:
         if node.op is Op.MULACC and node.dtype is DType.F32:
@@ -177,10 +177,10 @@ def test_a_kernel_that_is_wrong_at_the_point_of_few_rows_alone_is_caught(
 ) -> None:
     points = set[str]()
 
-    def at_few_rows(tir: Tir, group: Group, point: Point, wiring: Wiring) -> Kernel:
+    def at_few_rows(tir: Tir, group: Group, point: Point, definition: Definition) -> Kernel:
         points.add(point.id)
         made = rounded_twice if point.id == "p48_r1" else realize
-        return made(tir, group, point, wiring)
+        return made(tir, group, point, definition)
 
     monkeypatch.setattr("circuit_exec.prove.compiled.realize", at_few_rows)
     given = class_of(library(), "cpu")

@@ -10,6 +10,7 @@ from circuit.load.config import map_config
 from circuit.load.facts import Facts, Naming
 from circuit.load.inputs import GgufKey, GgufTexts, GgufValue, TensorInfo
 from circuit.load.ledger import Ledger
+from circuit.load.source import Length
 from circuit.text import round_f32
 from circuit.tir.bind import bind
 from circuit.tir.instantiate import instantiate
@@ -51,6 +52,9 @@ def metadata(arch: str, **changes: GgufValue | None) -> Metadata:
         else:
             keys[key] = value
     return keys
+
+
+VOCABULARIES: tuple[GgufValue, ...] = (tuple(f"t{place}" for place in range(290)), Length(290))
 
 
 def tensors(*extra: str, tied: bool) -> tuple[TensorInfo, ...]:
@@ -106,6 +110,12 @@ def test_qwen_metadata_gives_the_facts_of_its_config() -> None:
     assert plain(qwen3) == plain(facts(without(case("qwen3"), "rope_parameters") | shared))
 
 
+def test_of_a_long_vocabulary_the_length_is_enough() -> None:
+    listed, counted = (mapped(metadata("llama", tokenizer__ggml__tokens=t), tensors(tied=True)) for t in VOCABULARIES)
+    assert dict(counted[0].dims)["vocab"] == 290
+    assert counted == listed
+
+
 def test_yarn_metadata_gives_the_facts_of_its_config() -> None:
     yarn: Metadata = {
         "llama.rope.scaling.type": "yarn",
@@ -150,6 +160,8 @@ def test_biases_and_ties_are_read_off_the_tensors() -> None:
         ({"llama__vocab_size": 291}, "`llama.vocab_size` and `tokenizer.ggml.tokens` say the same thing in two ways"),
         ({"llama__rope__dimension_count": 8}, "`llama.rope.dimension_count` is 8, `llama.attention.key_length` is 16"),
         ({"llama__attention__head_count_kv": (2, 1)}, "`llama.attention.head_count_kv` is [2, 1]"),
+        ({"llama__attention__head_count_kv": Length(1025)}, "`llama.attention.head_count_kv` is [1025 values]"),
+        ({"tokenizer__ggml__eos_token_id": Length(1025)}, "`tokenizer.ggml.eos_token_id` is [1025 values]"),
         ({"llama__block_count": None}, "`llama.block_count` is missing"),
         ({"general__type": "adapter"}, '`general.type` is "adapter"; only "model" is supported: adapters and'),
         ({"llama__rope__scaling__type": "longrope"}, '`llama.rope.scaling.type` is "longrope", which is refused: its'),

@@ -28,6 +28,7 @@ def request(mode: str = "decode", *, hardware: str = "cpu", run: Run = (), polic
         rows=ROWS[mode],
         run=run,
         realize=defined,
+        scheduled=False,
     )
 
 

@@ -228,7 +228,7 @@ def test_points_of_all_families_read_panels_of_one_size() -> None:
 
 def test_plans_of_other_rows_share_the_kernels_whose_points_take_both() -> None:
     shared = shared_by_plans(LLAMA)
-    few = replace(request(), rows=(3, 4))
+    few = replace(request(), rows=(3, 4), scheduled=True)
     more = replace(few, rows=(9, 64), shared=shared)
     one, other = planned(LLAMA, asked=few), planned(LLAMA, asked=more)
     points = {(kernel.family, kernel.point): kernel.effects for kernel in one.kernels}
@@ -241,11 +241,31 @@ def test_plans_of_other_rows_share_the_kernels_whose_points_take_both() -> None:
 
 
 def test_a_kernel_takes_no_more_rows_than_its_rule_and_no_fewer_than_its_plan() -> None:
-    plan = planned(LLAMA, asked=replace(request(), rows=(1, 2)))
+    asked = replace(request(), scheduled=True)
+    plan = planned(LLAMA, asked=replace(asked, rows=(1, 2)))
     (normed,) = {k.effects: k for k in plan.kernels if k.name.startswith("rms_norm_linear_qkv")}.values()
     assert _most_rows(normed) == {2}
-    wide = planned(LLAMA, asked=replace(request(), rows=(1, 1000)))
+    wide = planned(LLAMA, asked=replace(asked, rows=(1, 1000)))
     assert {most for k in wide.kernels for most in _most_rows(k)} == {1000}
+
+
+def test_one_definition_serves_plans_of_all_rows_where_nothing_is_scheduled() -> None:
+    shared = shared_by_plans(LLAMA)
+    asked = replace(request(), shared=shared)
+    most = max(rows[1] for _, rows in asked.hardware.rows)
+    few = planned(LLAMA, asked=replace(asked, rows=(2, 4)))
+    assert {most_of for k in few.kernels for most_of in _most_rows(k)} == {most}
+    made = set(shared.definitions)
+    more = planned(LLAMA, asked=replace(asked, rows=(9, 64)))
+    assert set(shared.definitions) == made
+    assert [k.definition for k in more.kernels] == [k.definition for k in few.kernels]
+    assert {(k.family, k.point) for k in more.kernels} != {(k.family, k.point) for k in few.kernels}
+    one = planned(LLAMA, asked=replace(asked, rows=(1, 1)))
+    selecting = [k for k in one.kernels if "logit_rows" in {slot.name for slot in k.slots}]
+    assert [_most_rows(k) for k in selecting] == [{1}], "of one row there is nothing to select"
+    assert {most_of for k in one.kernels if k not in selecting for most_of in _most_rows(k)} == {most}
+    wide = planned(LLAMA, asked=replace(asked, rows=(1, 2 * most)))
+    assert {most_of for k in wide.kernels for most_of in _most_rows(k)} == {2 * most}
 
 
 def _most_rows(kernel: Kernel) -> set[int | None]:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from circuit.comparisons import Asked, plans_compared, side_of
+from circuit.load.source import Plain
 from circuit.pipeline import Goal
 from circuit.report.computed import Difference
 from circuit.report.differences_text import cells_of, members_text
@@ -16,13 +17,12 @@ from circuit.report.sections import sections_text
 from circuit.report.sides import Side
 from tests.cases.texts import case, texts
 from tests.lower.library import own_library
-from tests.models import Json
 
 LIBRARY = own_library()
 DECODE = Goal(hardware_class="cpu", scheduled=False, steps=(("decode", (1, 8)),))
 
 
-def asked(goal: Goal = DECODE, model_type: str = "llama", **changes: Json) -> Asked:
+def asked(goal: Goal = DECODE, model_type: str = "llama", **changes: Plain) -> Asked:
     return texts(case(model_type, **changes)), goal
 
 
@@ -127,7 +127,7 @@ def test_reasons_name_facts_policy_class_rules_and_points() -> None:
 
 def test_what_is_not_the_same_in_all_layers_is_told_in_runs() -> None:
     kinds = ("full_attention", "sliding_attention")
-    layers: list[list[Json]] = [[kinds[at >= first] for at in range(4)] for first in (1, 3)]
+    layers: list[list[Plain]] = [[kinds[at >= first] for at in range(4)] for first in (1, 3)]
     windows = [
         side_of(asked(model_type="qwen3", num_hidden_layers=4, max_window_layers=first, layer_types=each), LIBRARY)
         for first, each in zip((1, 3), layers, strict=True)
