@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.audit_policy import FILE, MODES, OPS, AuditPolicy, Exempt, Kind, Require, Sites
@@ -30,32 +30,32 @@ def read_audit_policy(library: Library, hardware: HardwareClass) -> AuditPolicy 
     return None
 
 
-class _Sites(FileShape):
-    ops: Annotated[list[str], Field(min_length=1)]
+class _Sites(FileShape, frozen=True, kw_only=True):
+    ops: Annotated[list[str], Meta(min_length=1)]
     modes: list[Mode] | None = None
     reads: list[str] | None = None
     weights: list[str] | None = None
 
 
-class _Require(_Sites):
-    rows: Annotated[int, Field(ge=1)] = 1
-    instructions: Annotated[list[str], Field(min_length=1)]
+class _Require(_Sites, frozen=True, kw_only=True):
+    rows: Annotated[int, Meta(ge=1)] = 1
+    instructions: Annotated[list[str], Meta(min_length=1)]
     why: str
     source: str
 
 
-class _Exempt(_Sites):
+class _Exempt(_Sites, frozen=True, kw_only=True):
     rows: RowRange | None = None
-    policy: dict[str, str] = Field(default_factory=dict)
+    policy: dict[str, str] = field(default_factory=dict)
     kind: Kind
     reason: str
     evidence: str = ""
 
 
-class _AuditFile(FileShape):
-    schema_: Schema
-    require: Annotated[list[_Require], Field(min_length=1)]
-    exempt: list[_Exempt] = Field(default_factory=list)
+class _AuditFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
+    require: Annotated[list[_Require], Meta(min_length=1)]
+    exempt: list[_Exempt] = field(default_factory=list)
 
 
 MOST_ROWS = 1 << 31

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
 from circuit.errors import LoadError, Problem
 from circuit.formats import FORMATS, STATE_FORMATS
@@ -27,13 +27,13 @@ from circuit.load.toml_text import read_toml
 from circuit.text import check, listed, problem_at
 
 
-class _Edge(FileShape):
+class _Edge(FileShape, frozen=True, kw_only=True):
     edge: str
     format: str
     shape: str
 
 
-class _Binding(FileShape):
+class _Binding(FileShape, frozen=True, kw_only=True):
     module: str
     weight: str
     bias: str | None = None
@@ -43,20 +43,20 @@ class _Binding(FileShape):
     same_as: str | None = None
 
 
-class _Node(FileShape):
+class _Node(FileShape, frozen=True, kw_only=True):
     id: str
     op: str
     role: str | None = None
     reads: list[str]
-    writes: list[_Edge] = Field(default_factory=list)
+    writes: list[_Edge] = field(default_factory=list)
     binding: _Binding | None = None
-    params: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    params: dict[str, bool | int | float | str] = field(default_factory=dict)
     state: str | None = None
     when: str | None = None
     section: Literal["main", "greedy", "sample", "score", "hidden"] = "main"
 
 
-class _State(FileShape):
+class _State(FileShape, frozen=True, kw_only=True):
     id: str
     kind: Literal["paged_kv"]
     format: str
@@ -64,27 +64,27 @@ class _State(FileShape):
     head_dim: str
 
 
-class _Block(FileShape):
+class _Block(FileShape, frozen=True, kw_only=True):
     stream_in: str | None = None
     stream_out: str | None = None
-    outputs: list[str] = Field(default_factory=list)
-    state: list[_State] = Field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    state: list[_State] = field(default_factory=list)
     node: list[_Node]
 
 
-class _Kind(FileShape):
+class _Kind(FileShape, frozen=True, kw_only=True):
     blocks: list[str]
-    let: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    let: dict[str, bool | int | float | str] = field(default_factory=dict)
 
 
-class _BlocksFile(FileShape):
-    schema_: Schema
+class _BlocksFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     description: str
     block: dict[str, _Block]
 
 
-class _CircuitFile(FileShape):
-    schema_: Schema
+class _CircuitFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     arch: str
     description: str
     layer: str
@@ -94,7 +94,7 @@ class _CircuitFile(FileShape):
     prologue: list[str]
     epilogue: list[str]
     layout: dict[str, _Kind]
-    block: dict[str, _Block] = Field(default_factory=dict)
+    block: dict[str, _Block] = field(default_factory=dict)
 
 
 def read_circuit(library: Library, arch: str) -> Circuit:

@@ -6,7 +6,7 @@ Variants are laid over entry by entry: an entry of the variant replaces the whol
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.config_map import (
@@ -30,13 +30,13 @@ from circuit.text import Source, check, listed, problem_at
 _Scalar = bool | int | float | str
 
 
-class _Condition(FileShape):
+class _Condition(FileShape, frozen=True, kw_only=True):
     fact: str
-    values: list[_Scalar] = Field(default_factory=list)
+    values: list[_Scalar] = field(default_factory=list)
     given: bool = True
 
 
-class _Fact(FileShape):
+class _Fact(FileShape, frozen=True, kw_only=True):
     type: FactType = "int"
     const: _Scalar | None = None
     default: _Scalar | list[_Scalar] | None = None
@@ -46,16 +46,16 @@ class _Fact(FileShape):
     if_tensor: str | None = None
     unless_tensor: str | None = None
     optional: bool = False
-    allowed: list[_Scalar] = Field(default_factory=list)
+    allowed: list[_Scalar] = field(default_factory=list)
     above: float | None = None
     most: int = 2**31 - 1
     divides: str | None = None
     same_as: str | None = None
-    when: list[_Condition] = Field(default_factory=list)
+    when: list[_Condition] = field(default_factory=list)
     otherwise: Literal["ignore", "refuse"] = "refuse"
 
 
-class _Key(FileShape):
+class _Key(FileShape, frozen=True, kw_only=True):
     dim: str | list[str] | None = None
     param: str | None = None
     run: str | None = None
@@ -65,30 +65,30 @@ class _Key(FileShape):
     require: list[_Scalar | list[_Scalar]] | None = None
     why: str = ""
     object: str | None = None
-    values: dict[str, _Scalar] = Field(default_factory=dict)
-    refused_values: dict[str, str] = Field(default_factory=dict)
-    show: list[str] = Field(default_factory=list)
+    values: dict[str, _Scalar] = field(default_factory=dict)
+    refused_values: dict[str, str] = field(default_factory=dict)
+    show: list[str] = field(default_factory=list)
     null_unsets: bool = False
     length: bool = False
 
 
-class _Layers(FileShape):
+class _Layers(FileShape, frozen=True, kw_only=True):
     count: str
     kinds: str
     window: str
     start: str
 
 
-class _Variant(FileShape):
-    dims: dict[str, _Fact] = Field(default_factory=dict)
-    params: dict[str, _Fact] = Field(default_factory=dict)
-    run: dict[str, _Fact] = Field(default_factory=dict)
-    keys: dict[str, _Key] = Field(default_factory=dict)
-    unpermute: dict[str, str] = Field(default_factory=dict)
+class _Variant(FileShape, frozen=True, kw_only=True):
+    dims: dict[str, _Fact] = field(default_factory=dict)
+    params: dict[str, _Fact] = field(default_factory=dict)
+    run: dict[str, _Fact] = field(default_factory=dict)
+    keys: dict[str, _Key] = field(default_factory=dict)
+    unpermute: dict[str, str] = field(default_factory=dict)
 
 
-class _File(FileShape):
-    schema_: Schema
+class _File(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     arch: str
     reads: Reads
     model_types: list[str]
@@ -97,12 +97,12 @@ class _File(FileShape):
     params: dict[str, _Fact]
     run: dict[str, _Fact]
     keys: dict[str, _Key]
-    objects: dict[str, dict[str, _Key]] = Field(default_factory=dict)
-    generation: dict[str, _Key] = Field(default_factory=dict)
+    objects: dict[str, dict[str, _Key]] = field(default_factory=dict)
+    generation: dict[str, _Key] = field(default_factory=dict)
     layers: _Layers
-    names: dict[str, str] = Field(default_factory=dict)
-    ignored_tensors: dict[str, str] = Field(default_factory=dict)
-    variant: dict[str, _Variant] = Field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    ignored_tensors: dict[str, str] = field(default_factory=dict)
+    variant: dict[str, _Variant] = field(default_factory=dict)
 
 
 def model_types(library: Library, reads: Reads) -> dict[str, Document]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.devices import FILE, Device, Figure
@@ -46,16 +46,16 @@ def read_devices(library: Library, more: Source | None = None) -> tuple[Device, 
     return tuple(found.values())
 
 
-class _Figure(FileShape):
-    value: Annotated[float | int, Field(gt=0)]
+class _Figure(FileShape, frozen=True, kw_only=True):
+    value: Annotated[float, Meta(gt=0)]
     source: str
     derived: str = ""
 
 
-class _Device(FileShape):
-    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+class _Device(FileShape, frozen=True, kw_only=True):
+    id: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\Z")]
     name: str
-    hardware_class: Annotated[str, Field(alias="class")]
+    hardware_class: str = field(name="class")
     arch: str
     memory_bytes: _Figure
     bandwidth: _Figure
@@ -65,8 +65,8 @@ class _Device(FileShape):
     rates: dict[str, _Figure]
 
 
-class _DevicesFile(FileShape):
-    schema_: Schema
+class _DevicesFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     sources: dict[str, str]
     device: list[_Device]
 
@@ -120,7 +120,7 @@ def _figures(device: _Device) -> list[tuple[Path, _Figure]]:
 
 def _device(document: Document, at: Path, device: _Device, sources: dict[str, str]) -> Device:
     def figure(each: _Figure) -> Figure:
-        return Figure(value=float(each.value), source=sources[each.source], derived=each.derived)
+        return Figure(value=each.value, source=sources[each.source], derived=each.derived)
 
     return Device(
         id=device.id,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta
 
 from circuit.load.edge import FileShape, validated
 from circuit.load.engines import Engine
@@ -21,13 +21,13 @@ def read_engines(library: Library) -> tuple[Engine, ...]:
     )
 
 
-class _Engine(FileShape):
+class _Engine(FileShape, frozen=True, kw_only=True):
     name: str
-    part: Annotated[float, Field(gt=0, le=1)]
+    part: Annotated[float, Meta(gt=0, le=1)]
     says: str
     source: str
 
 
-class _EnginesFile(FileShape):
-    schema_: Schema
+class _EnginesFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     engine: list[_Engine]

@@ -1,6 +1,8 @@
 """`kernels/<class>/common/EVIDENCE.toml`: the shape of the file, and how it is read to the records of `evidence.py`."""
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
@@ -30,16 +32,16 @@ def read_evidence(library: Library, hardware: HardwareClass) -> tuple[Evidence, 
     return tuple(found)
 
 
-class _Rung(FileShape):
+class _Rung(FileShape, frozen=True, kw_only=True):
     rows: int
     off_ms: float
     ratio: float
-    control: list[float] = Field(min_length=2, max_length=2)
+    control: Annotated[list[float], Meta(min_length=2, max_length=2)]
     energy: float | None = None
-    energy_control: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    energy_control: Annotated[list[float], Meta(min_length=2, max_length=2)] | None = None
 
 
-class _Evidence(FileShape):
+class _Evidence(FileShape, frozen=True, kw_only=True):
     rule: str
     hash: str
     machine: str
@@ -50,12 +52,12 @@ class _Evidence(FileShape):
     on: str
     off: str
     energy: str
-    rung: list[_Rung] = Field(min_length=1)
+    rung: Annotated[list[_Rung], Meta(min_length=1)]
 
 
-class _EvidenceFile(FileShape):
-    schema_: Schema
-    evidence: list[_Evidence] = Field(default_factory=list)
+class _EvidenceFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
+    evidence: list[_Evidence] = field(default_factory=list)
 
 
 def _evidence(shape: _Evidence, file: str, line: int | None) -> Evidence:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
@@ -34,16 +34,16 @@ def read_families(library: Library, hardware: HardwareClass) -> tuple[Family, ..
     return tuple(families[name] for name in sorted(families))
 
 
-class _Point(FileShape):
+class _Point(FileShape, frozen=True, kw_only=True):
     id: str
     modes: list[Mode]
     rows: RowRange
-    values: dict[str, int] = Field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
     claim: Literal["keeps", "changes"]
     numerics: str | None = None
 
 
-class _Family(FileShape):
+class _Family(FileShape, frozen=True, kw_only=True):
     id: str
     why: str
     made: Literal["generated"]
@@ -51,8 +51,8 @@ class _Family(FileShape):
     point: list[_Point]
 
 
-class _FamiliesFile(FileShape):
-    schema_: Schema
+class _FamiliesFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     family: list[_Family]
 
 

@@ -1,6 +1,6 @@
 """`kernels/<class>/HARDWARE.toml`: the shape of the file, and how it is read to the records of `hardware.py`."""
 
-from pydantic import Field
+from msgspec import field
 
 from circuit.errors import LoadError, PlanError, Problem
 from circuit.load.edge import FileShape, validated
@@ -59,33 +59,33 @@ def read_hardware(library: Library, name: str) -> HardwareClass:
     )
 
 
-class _Class(FileShape):
+class _Class(FileShape, frozen=True, kw_only=True):
     name: str
     why: str
     inherits: str | None = None
     lowered_as: str | None = None
     language: Language
     arch: dict[str, str]
-    instructions: list[str] = Field(default_factory=list)
-    remove_instructions: list[str] = Field(default_factory=list)
+    instructions: list[str] = field(default_factory=list)
+    remove_instructions: list[str] = field(default_factory=list)
 
 
-class _Limit(FileShape):
+class _Limit(FileShape, frozen=True, kw_only=True):
     value: int
     source: str
 
 
-class _Host(FileShape):
+class _Host(FileShape, frozen=True, kw_only=True):
     chosen: str | None = None
     features: dict[str, list[str]]
 
 
-class _HardwareFile(FileShape):
-    schema_: Schema
+class _HardwareFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     hardware: _Class
     host: _Host | None = None
-    limits: dict[str, _Limit] = Field(default_factory=dict)
-    rows: dict[Mode, RowRange] = Field(default_factory=dict)
+    limits: dict[str, _Limit] = field(default_factory=dict)
+    rows: dict[Mode, RowRange] = field(default_factory=dict)
 
 
 def _instructions(library: Library, documents: list[Document], shapes: list["_HardwareFile"]) -> tuple[str, ...]:

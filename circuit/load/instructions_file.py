@@ -36,7 +36,7 @@ def read_instructions(library: Library) -> tuple[Instruction, ...]:
     return tuple(found.values())
 
 
-class _Instruction(FileShape):
+class _Instruction(FileShape, frozen=True, kw_only=True):
     id: str
     why: str
     operand: Literal["f32", "bf16", "f16", "i8", "f8_e4m3", "f4_e2m1"] | None = None
@@ -44,6 +44,6 @@ class _Instruction(FileShape):
     source: str
 
 
-class _InstructionsFile(FileShape):
-    schema_: Schema
+class _InstructionsFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     instruction: list[_Instruction]

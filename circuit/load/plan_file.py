@@ -1,6 +1,8 @@
 """The JSON that `met circuit show --json` prints -> the launches of its plans."""
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from circuit.errors import LoadError
 from circuit.load.edge import FileShape, validated
@@ -21,28 +23,28 @@ def load_plans(source: Source) -> tuple[NamedPlan, ...]:
     return (_plan(document, validated(document, _PlanFile), ()),)
 
 
-class _Kernel(FileShape):
+class _Kernel(FileShape, frozen=True, kw_only=True):
     name: str
     family: str
     point: str
     digest: str
 
 
-class _Launch(FileShape):
+class _Launch(FileShape, frozen=True, kw_only=True):
     rule: str
     numerics: str
-    kernel: int = Field(ge=0)
+    kernel: Annotated[int, Meta(ge=0)]
     members: list[str]
     section: str
     layer: int | None
     targets: list[object]
 
 
-class _PlanFile(FileShape):
+class _PlanFile(FileShape, frozen=True, kw_only=True):
     digest: str
     parts: dict[str, str]
     arch: str
-    hardware_class: str = Field(alias="class")
+    hardware_class: str = field(name="class")
     mode: Mode
     rows: RowRange
     context: int
@@ -51,7 +53,7 @@ class _PlanFile(FileShape):
     settings: list[str]
     arena_bytes: int
     kernels: list[_Kernel]
-    launches: list[_Launch] = Field(min_length=1)
+    launches: Annotated[list[_Launch], Meta(min_length=1)]
     buffers: list[object]
     weights: list[object]
     states: list[object]
@@ -59,8 +61,8 @@ class _PlanFile(FileShape):
     certificate: list[object]
 
 
-class _PlansFile(FileShape):
-    plans: list[_PlanFile] = Field(min_length=1)
+class _PlansFile(FileShape, frozen=True, kw_only=True):
+    plans: Annotated[list[_PlanFile], Meta(min_length=1)]
 
 
 def _plan(document: Document, shape: _PlanFile, at: tuple[str | int, ...]) -> NamedPlan:

@@ -26,8 +26,8 @@ def read_policy(library: Library) -> Policy:
     return Policy(entries=tuple((key.name, stated[key.name]) for key in KEYS))
 
 
-class _DefaultFile(FileShape):
-    schema_: Schema
+class _DefaultFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
     policy: dict[str, str]
 
 

@@ -1,6 +1,8 @@
 """`kernels/<class>/common/PROOFS.toml`: the shape of the file, and how it is read to the records of `proofs.py`."""
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from circuit.errors import LoadError, Problem
 from circuit.load.edge import FileShape, validated
@@ -32,13 +34,13 @@ def read_proofs(library: Library, hardware: HardwareClass) -> tuple[Proof, ...]:
     return tuple(found)
 
 
-class _Compared(FileShape):
+class _Compared(FileShape, frozen=True, kw_only=True):
     shape: str
     fused: str
     chain: str
 
 
-class _Proof(FileShape):
+class _Proof(FileShape, frozen=True, kw_only=True):
     id: str
     verdict: str
     date: str
@@ -46,14 +48,14 @@ class _Proof(FileShape):
     modes: list[Mode]
     rows: RowRange
     accepts: list[dict[str, str | list[RuleValue]]]
-    case: list[_Compared] = Field(min_length=1)
+    case: Annotated[list[_Compared], Meta(min_length=1)]
     seeds: list[int]
     compiled: list[str]
 
 
-class _ProofsFile(FileShape):
-    schema_: Schema
-    proof: list[_Proof] = Field(default_factory=list)
+class _ProofsFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
+    proof: list[_Proof] = field(default_factory=list)
 
 
 def _proof(shape: _Proof, file: str, line: int | None) -> Proof:

@@ -6,8 +6,8 @@ A recipe states every key of the policy and none of the compiler's, and nothing 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from msgspec import Struct
-from pydantic import ConfigDict, Field
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict, fields
 
 from circuit.errors import LoadError, Problem
 from circuit.load.config_map_file import architecture_keys
@@ -103,10 +103,10 @@ def load_recipe(source: Source, library: Library) -> Recipe:
         raise LoadError(problems)
     return Recipe(
         document=document,
-        metadata=Metadata(**shape.metadata.model_dump()),
+        metadata=Metadata(**asdict(shape.metadata)),
         checkpoint=Checkpoint(source=shape.checkpoint.source, files=tuple(sorted(shape.checkpoint.files.items()))),
         policy=Policy(entries=tuple(sorted((name, str(value)) for name, value in shape.policy.items()))),
-        resources=Resources(**shape.resources.model_dump()),
+        resources=Resources(**asdict(shape.resources)),
         expect=None if shape.expect is None else _expect(shape.expect),
     )
 
@@ -121,58 +121,58 @@ def problem_of(recipe: Recipe, path: Path, message: str, fix: str) -> Problem:
     return problem_at(recipe.document.source, line_of(recipe.document, path), message, fix)
 
 
-class _Part(FileShape):
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)  # `_unknown` names each, with what to write
+class _Part(FileShape, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """Unknown keys are no errors here: `_unknown` names each, with what to write."""
 
 
-_Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_Text = Annotated[str, Field(min_length=1)]
-_Count = Annotated[int, Field(ge=1)]
+_Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_Text = Annotated[str, Meta(min_length=1)]
+_Count = Annotated[int, Meta(ge=1)]
 
 
-class _Metadata(_Part):
+class _Metadata(_Part, frozen=True, kw_only=True):
     title: _Text
     why: _Text
     author: _Text
 
 
-class _Checkpoint(_Part):
+class _Checkpoint(_Part, frozen=True, kw_only=True):
     source: _Text
-    files: Annotated[dict[str, _Hash], Field(min_length=1)]
+    files: Annotated[dict[str, _Hash], Meta(min_length=1)]
 
 
-class _Resources(_Part):
+class _Resources(_Part, frozen=True, kw_only=True):
     hardware: _Text
     sequences: _Count
     context: _Count
-    reserved_bytes: Annotated[int, Field(ge=0)]
+    reserved_bytes: Annotated[int, Meta(ge=0)]
     threads: _Count | None = None
 
 
-class _Output(_Part):
+class _Output(_Part, frozen=True, kw_only=True):
     prompt: _Text
     chat: bool
-    date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
-    temperature: Annotated[float, Field(ge=0)]
-    top_p: Annotated[float, Field(gt=0, le=1)]
-    seed: Annotated[int, Field(ge=0)]
+    date: Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")] | None = None
+    temperature: Annotated[float, Meta(ge=0)]
+    top_p: Annotated[float, Meta(gt=0, le=1)]
+    seed: Annotated[int, Meta(ge=0)]
     n: _Count
-    prompt_ids: Annotated[list[int], Field(min_length=1)]
+    prompt_ids: Annotated[list[int], Meta(min_length=1)]
     ids: list[int]
-    ended: Annotated[str, Field(pattern="^(stop|length)$")]
+    ended: Annotated[str, Meta(pattern=r"^(stop|length)\Z")]
     text: _Hash
     logits: _Hash
 
 
-class _Expect(_Part):
+class _Expect(_Part, frozen=True, kw_only=True):
     bytes: _Hash
     fingerprint: _Hash | None = None
-    plans: dict[str, dict[str, _Hash]] = Field(default_factory=dict)
-    output: list[_Output] = Field(default_factory=list)
+    plans: dict[str, dict[str, _Hash]] = field(default_factory=dict)
+    output: list[_Output] = field(default_factory=list)
 
 
-class _RecipeFile(_Part):
-    schema_: Schema
+class _RecipeFile(_Part, frozen=True, kw_only=True):
+    schema: Schema
     metadata: _Metadata
     checkpoint: _Checkpoint
     policy: dict[str, object]
@@ -186,7 +186,7 @@ def _expect(shape: _Expect) -> Expect:
         fingerprint=shape.fingerprint,
         plans=tuple((name, plan, digest) for name, plans in shape.plans.items() for plan, digest in plans.items()),
         outputs=tuple(
-            Output(**(each.model_dump() | {"prompt_ids": tuple(each.prompt_ids), "ids": tuple(each.ids)}))
+            Output(**(asdict(each) | {"prompt_ids": tuple(each.prompt_ids), "ids": tuple(each.ids)}))
             for each in shape.output
         ),
     )
@@ -225,7 +225,7 @@ def _unknown(document: Document, library: Library) -> Iterator[Problem]:
     if isinstance(outputs, list):
         tables += [(("expect", "output", at), output, _Output) for at, output in enumerate(outputs)]
     for path, table, shape in tables:
-        known = [field.alias or name for name, field in shape.model_fields.items()]
+        known = [each.encode_name for each in fields(shape)]
         for name in table if isinstance(table, dict) else ():
             if name not in known:
                 yield from named((*path, name), known)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
 from circuit.errors import LoadError, Problem
 from circuit.formats import EDGE_FORMATS, FORMATS, STATE_FORMATS
@@ -59,7 +59,7 @@ def read_gates(library: Library) -> tuple[Gate, ...]:
 _Any = Literal["any"]
 
 
-class _Element(FileShape):
+class _Element(FileShape, frozen=True, kw_only=True):
     op: str
     roles: _Any | list[str] | None = None
     reads: list[str] | None = None
@@ -69,18 +69,18 @@ class _Element(FileShape):
     state: list[str] | None = None
     keep: bool = False
     sibling: bool = False
-    params: dict[str, _Any | list[RuleValue]] = Field(default_factory=dict)
+    params: dict[str, _Any | list[RuleValue]] = field(default_factory=dict)
 
 
-class _Rule(FileShape):
+class _Rule(FileShape, frozen=True, kw_only=True):
     id: str
     why: str
     pattern: list[_Element]
-    same: list[Literal["weight", "bias"]] = Field(default_factory=list)
+    same: list[Literal["weight", "bias"]] = field(default_factory=list)
     derive: Literal["concat"] | None = None
     modes: list[Mode]
     rows: RowRange
-    when: dict[str, list[str]] = Field(default_factory=dict)
+    when: dict[str, list[str]] = field(default_factory=dict)
     lever: str | None = None
     family: str
     numerics: Literal["bit_identical", "reference", "differs"]
@@ -90,10 +90,10 @@ class _Rule(FileShape):
     example: str
 
 
-class _RulesFile(FileShape):
-    schema_: Schema
-    remove: list[str] = Field(default_factory=list)
-    rule: list[_Rule] = Field(default_factory=list)
+class _RulesFile(FileShape, frozen=True, kw_only=True):
+    schema: Schema
+    remove: list[str] = field(default_factory=list)
+    rule: list[_Rule] = field(default_factory=list)
 
 
 def _rule(document: Document, place: int, shape: _Rule) -> Rule:

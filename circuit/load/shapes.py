@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta
 
-Schema = Annotated[Literal[1], Field(alias="schema")]
-"""The version of a file's shape; `schema` itself is a name of pydantic's."""
+Schema = Literal[1]
+"""The version of a file's shape."""
 
-RowRange = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=2, max_length=2)]
+RowRange = Annotated[list[Annotated[int, Meta(ge=1)]], Meta(min_length=2, max_length=2)]
 """[lo, hi], inclusive."""

@@ -85,12 +85,13 @@ class Kernels(Struct):
         """The most rows that the kernel is defined for: as many as its point, its rule and the class take. Plans whose
         rows meet in a point so have one kernel, which is made, rendered and compiled once.
         """
-        if not self.scheduled:
-            if self.rows == (1, 1) and any(self.tir.nodes[place].op == "index_select" for place in group.nodes):
-                return 1  # of one row there is nothing to select: the definition of one reads no row numbers
-            return max(self.rows[1], *(most for _, most in self.class_rows.values()))
-        of_class = max(rows[1] for mode, rows in self.class_rows.items() if mode in point.modes)
-        return max(self.rows[1], min(point.rows[1], group.rows[1], of_class))
+        of_class = {mode: most for mode, (_, most) in self.class_rows.items()}
+        of_point = max(of_class[mode] for mode in point.modes if mode in of_class)
+        most = max(self.rows[1], min(point.rows[1], group.rows[1], of_point))
+        selects = any(self.tir.nodes[place].op == "index_select" for place in group.nodes)
+        if self.scheduled or (selects and most == 1):  # of one row there is none to select, and no number is read
+            return most
+        return max(most, *of_class.values())
 
     def _named(self, kernel: Kernel) -> Kernel:
         """The kernel under a name that no other of the plan has."""
