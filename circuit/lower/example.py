@@ -9,7 +9,8 @@ everything else is a parameter, written as TOML writes values.
 """
 
 import re
-import tomllib
+
+import tomli
 
 from circuit.errors import LoadError
 from circuit.load.ops import OPS
@@ -84,7 +85,7 @@ def example_of(rule: Rule) -> Tir:
 
 
 def _value(text: str) -> Value:
-    value = tomllib.loads(f"x = {text}")["x"]
+    value = tomli.loads(f"x = {text}")["x"]
     if isinstance(value, list):
         return tuple(float(part) for part in value)
     assert isinstance(value, bool | int | float | str), text

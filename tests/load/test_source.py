@@ -143,12 +143,19 @@ def test_every_written_key_of_our_own_files_has_a_line_that_shows_it() -> None:
             assert names[-1] in rows[line - 1], f"{source.path}:{line} has no {names[-1]}"
 
 
-def test_malformed_toml_names_its_line() -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = 1\nb = \n", "error: invalid value\n --> x.toml:2\n  | b =\n"),
+        ("a = 1\nb = [\n1,\n\n", "error: invalid value (at end of document)\n --> x.toml:3\n  | 1,\n"),
+        ("[a]\n[a]\n", "error: cannot declare ('a',) twice\n --> x.toml:2\n  | [a]\n"),
+        ('a = "\\z"', "error: unescaped '\\' in a string\n --> x.toml:1\n  | a = \"\\z\"\n"),
+    ],
+)
+def test_malformed_toml_names_its_line(text: str, said: str) -> None:
     with pytest.raises(LoadError) as caught:
-        read_toml(Source(path="x.toml", text="a = 1\nb = \n"))
-    assert str(caught.value) == (
-        "error: invalid value\n --> x.toml:2\n  | b =\n  = fix: correct the TOML text on this line"
-    )
+        read_toml(Source(path="x.toml", text=text))
+    assert str(caught.value) == said + "  = fix: correct the TOML text on this line"
 
 
 @settings(deadline=None)

@@ -8,7 +8,7 @@ from tests.structure.tree import imports, python_files
 
 ALLOWED = frozenset(
     "circuit collections contextlib decimal difflib enum fractions functools hashlib heapq itertools json "
-    "math msgspec operator re struct textwrap tomllib typing".split()
+    "math msgspec operator re struct textwrap tomli typing".split()
 )
 PROBLEMS = "circuit/load/edge_problems.py"
 """Names what is wrong with a file; nothing else waits for pydantic."""
