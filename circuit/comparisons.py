@@ -10,7 +10,8 @@ from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.named_plan import NamedLaunch, NamedPlan
 from circuit.load.rules import load_rules
 from circuit.load.settings import is_setting
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import Compiled, Goal, compiled, planned_by
+from circuit.plan.kernels import wired_by
 from circuit.report.computed import computed
 from circuit.report.lkb import Base, Lkb, lkb
 from circuit.report.plan_diff import PlanDiff, plan_diff
@@ -35,10 +36,11 @@ def plans_compared(one: Asked, other: Asked, library: Library, other_library: Li
 def kernel_base(asked: Asked, library: Library, device: Device | None) -> Lkb:
     """What of the class's kernels a model uses, beside the same model with a launch for each op."""
     checkpoint, goal = asked
-    side = side_of(asked, library)
+    made = compiled(checkpoint, library, goal)
+    side = _side(made, library, goal)
     choices = tuple(choice for choice in goal.choices if not is_setting(choice))
-    unfused = compiled(checkpoint, library, replace(goal, choices=choices, rules="reference"))
-    return lkb(side, unfused.plans, _base(library, side.hardware), device)
+    unfused = planned_by(made, library, replace(goal, choices=choices, rules="reference"))
+    return lkb(side, unfused, _base(library, side.hardware), device)
 
 
 def _base(library: Library, hardware: HardwareClass) -> Base:
@@ -73,17 +75,21 @@ def named_plans(asked: Asked, library: Library) -> tuple[NamedPlan, ...]:
 def side_of(asked: Asked, library: Library) -> Side:
     """The plans of a side, and what each of them computes."""
     checkpoint, goal = asked
-    made, hardware = compiled(checkpoint, library, goal), load_hardware(library, goal.hardware_class)
-    pairs = zip(made.groups.sets, made.plans, strict=True)
+    return _side(compiled(checkpoint, library, goal), library, goal)
+
+
+def _side(made: Compiled, library: Library, goal: Goal) -> Side:
+    hardware, tir = load_hardware(library, goal.hardware_class), made.groups.tir
+    pairs = zip((each.groups for each in made.groups.sets), made.plans, strict=True)
     families = load_families(library, hardware)
     return Side(
         model_type=made.mapped.ledger.model_type,
-        tir=made.groups.tir,
+        tir=tir,
         run=made.mapped.facts.run,
         hardware=hardware,
         rules=load_rules(library, hardware, families),
         families=families,
         which=goal.rules,
         plans=made.plans,
-        computed=tuple(computed(made.groups.tir, each.groups, plan) for each, plan in pairs),
+        computed=tuple(computed(tir, groups, wired_by(tir, groups, made.shared).wires, plan) for groups, plan in pairs),
     )

@@ -30,7 +30,7 @@ from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
-from circuit.plan.kernels import shared_by_plans
+from circuit.plan.kernels import Shared, shared_by_plans
 from circuit.plan.ranges import alike, row_ranges
 from circuit.tir.activations import with_activations
 from circuit.tir.bind import Bound, bind
@@ -79,9 +79,10 @@ class GroupedSet(Struct, frozen=True, kw_only=True):
 
 
 class PlanSet(Struct, frozen=True, kw_only=True):
-    """All plans of an instance on a class, in the order of the goal's steps."""
+    """All plans of an instance on a class, in the order of the goal's steps, and what they have in common."""
 
     plans: tuple[Plan, ...]
+    shared: Shared
 
 
 Stage = Mapped | Bir | Bound | GroupedSet | PlanSet
@@ -102,8 +103,11 @@ def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterato
     yield from lowered(bound.tir, library, goal, facts.run)
 
 
-def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[str, GroupedSet | PlanSet]]:
-    """The stages after `.tir`: groups, plan. `run` is what only the executor reads."""
+def lowered(
+    tir: Tir, library: Library, goal: Goal, run: Run, shared: Shared | None = None
+) -> Iterator[tuple[str, GroupedSet | PlanSet]]:
+    """The stages after `.tir`: groups, plan. `run` is what only the executor reads; `shared` is of other plans of the
+    same instance on the same class."""
     given = _given(library, goal)
     check_stored(tir, _kv_format(given.policy))
     sets = _grouped(tir, given, goal.rules)
@@ -120,7 +124,7 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
     else:
         made = defined
     policy, compilers = parted(given.policy, given.owned)
-    shared = shared_by_plans(tir)
+    shared = shared or shared_by_plans(tir)
     requests = (
         Request(
             hardware=given.hardware,
@@ -136,7 +140,8 @@ def lowered(tir: Tir, library: Library, goal: Goal, run: Run) -> Iterator[tuple[
         )
         for each in sets
     )
-    yield "plan", PlanSet(plans=tuple(plan(tir, g.groups, r) for g, r in zip(sets, requests, strict=True)))
+    plans = tuple(plan(tir, each.groups, request) for each, request in zip(sets, requests, strict=True))
+    yield "plan", PlanSet(plans=plans, shared=shared)
 
 
 class _Given(Struct, frozen=True, kw_only=True):
@@ -228,11 +233,14 @@ def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> "Audit
 
 def audit_of_groups(groups: GroupedSet, library: Library, goal: Goal) -> "Audit":
     """The same of groups that are there already."""
-    from circuit.report.audit import audit
+    from circuit.report.audit import audit, multiplying_ops
 
     hardware = load_hardware(library, goal.hardware_class)
     steps = ((each.mode, each.rows, each.groups) for each in groups.sets)
-    return audit(groups.tir, steps, hardware, policy_of(library, goal), load_audit_policy(library, hardware))
+    multiplying = multiplying_ops(groups.tir, library)
+    return audit(
+        groups.tir, multiplying, steps, hardware, policy_of(library, goal), load_audit_policy(library, hardware)
+    )
 
 
 def explained(tir: Tir, library: Library, goal: Goal, node: str) -> "tuple[Why, ...]":
@@ -265,6 +273,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
     bound: Bound
     groups: GroupedSet
     plans: tuple[Plan, ...]
+    shared: Shared
 
 
 def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
@@ -280,5 +289,11 @@ def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compi
             case GroupedSet():
                 groups = result
             case PlanSet():
-                plans = result.plans
-    return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=plans)
+                planned = result
+    return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=planned.plans, shared=planned.shared)
+
+
+def planned_by(made: Compiled, library: Library, goal: Goal) -> tuple[Plan, ...]:
+    """The plans of an instance that is compiled already by other rules, on the same class and under the same policy."""
+    found = lowered(made.bound.tir, library, goal, made.mapped.facts.run, made.shared)
+    return next(result.plans for _, result in found if isinstance(result, PlanSet))

@@ -8,7 +8,7 @@ from circuit.load.policy import Policy
 from circuit.load.rules import Rule
 from circuit.lower.facts import misfits
 from circuit.lower.ir import Group
-from circuit.lower.match import Matcher, Which, why_not
+from circuit.lower.match import Matcher, Which, applying, why_not
 from circuit.tir.ir import Concat, Tir, Weight
 
 
@@ -17,8 +17,8 @@ def fuse(
 ) -> tuple[Group, ...]:
     """The groups of an instance, in an order that runs; a node that no rule takes is a PlanError that says why."""
     matcher = Matcher(tir)
-    for _ in matcher.run(rules, policy, mode, rows, which):
-        pass
+    for rule in applying(rules, policy, mode, rows, which):
+        matcher.take(rule)
     uncovered = [place for place, owner in enumerate(matcher.owner) if owner is None]
     if uncovered:
         raise PlanError(_uncovered(matcher, uncovered, rules, policy, mode, rows, which))
@@ -28,8 +28,7 @@ def fuse(
 def matches(tir: Tir, rule: Rule) -> tuple[Group, ...]:
     """What the rule alone takes of an instance, in any mode and under any setting; other nodes are in no group."""
     matcher = Matcher(tir)
-    for _ in matcher.apply(rule):
-        pass
+    matcher.take(rule)
     return tuple(_group(tir, rule, chain) for _, chain in matcher.chains)
 
 

@@ -113,29 +113,37 @@ class Matcher:
         ] = {}  # element and kind, by identity, -> does it take the nodes of that kind
         kinds: dict[tuple[str, Facts], tuple[str, Facts]] = {}
         self.kinds = [kinds.setdefault(kind, kind) for kind in ((n.op, facts_of(tir, n)) for n in tir.nodes)]
+        self._of_op: dict[str, list[int]] = {}
+        for place, node in enumerate(tir.nodes):
+            self._of_op.setdefault(node.op, []).append(place)
 
     def run(
         self, rules: tuple[Rule, ...], policy: Policy, mode: str, rows: tuple[int, int], which: Which
     ) -> Iterator[Attempt]:
-        """Every rule that applies, by priority; whoever wants the groups alone goes through to the end."""
+        """Every attempt of every rule that applies, by priority."""
         for rule in applying(rules, policy, mode, rows, which):
-            yield from self.apply(rule)
+            for anchor in self._of_op.get(rule.pattern[0].op, ()):
+                chain, refusal = self._attempt(rule, anchor)
+                yield Attempt(rule=rule, chain=chain, refusal=refusal)
 
-    def apply(self, rule: Rule) -> Iterator[Attempt]:
+    def take(self, rule: Rule) -> None:
         """Take every chain that the rule matches, in execution order of the anchors of its first op."""
-        for anchor in range(len(self.tir.nodes)):
-            if self.kinds[anchor][0] != rule.pattern[0].op:
-                continue
-            chain, refusal = self._grow(rule, anchor)
-            if refusal is None:
-                refusal = self._open_end(rule, chain) or self._way_back(chain)
-            if refusal is None:
-                for place in chain:
-                    self.owner[place] = len(self.chains)
-                self.chains.append((rule, chain))
-                for place in range(min(chain), max(chain)):
-                    self._crossing[place] += 1
-            yield Attempt(rule=rule, chain=chain, refusal=refusal)
+        for anchor in self._of_op.get(rule.pattern[0].op, ()):
+            if self.owner[anchor] is None:
+                self._attempt(rule, anchor)
+
+    def _attempt(self, rule: Rule, anchor: int) -> tuple[tuple[int, ...], Refusal | None]:
+        """Take the chain that begins at an anchor, if the rule matches it; else why not."""
+        chain, refusal = self._grow(rule, anchor)
+        if refusal is None:
+            refusal = self._open_end(rule, chain) or self._way_back(chain)
+        if refusal is None:
+            for place in chain:
+                self.owner[place] = len(self.chains)
+            self.chains.append((rule, chain))
+            for place in range(min(chain), max(chain)):
+                self._crossing[place] += 1
+        return chain, refusal
 
     def _grow(self, rule: Rule, anchor: int) -> tuple[tuple[int, ...], Refusal | None]:
         refusal = self._against(rule, rule.pattern[0], (), anchor)

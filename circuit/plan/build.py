@@ -8,9 +8,7 @@ from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
 from circuit.load.hardware import HardwareClass, vector_lanes
 from circuit.load.policy import Policy
-from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group, Kernel, Slot
-from circuit.lower.weights import weights_of
 from circuit.plan.arena import Span, place
 from circuit.plan.certificate import certificate
 from circuit.plan.digest import (
@@ -25,10 +23,10 @@ from circuit.plan.digest import (
     step_part,
 )
 from circuit.plan.ir import Buffer, BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
-from circuit.plan.kernels import Kernels, Realize, Shared, shared_by_plans
-from circuit.plan.wires import Ends, Wires, wires_of
+from circuit.plan.kernels import Kernels, Realize, Shared, shared_by_plans, wired_by
+from circuit.plan.wires import Ends, Wired, Wires
 from circuit.tir.activations import activation_notes
-from circuit.tir.ir import Tir, Weight
+from circuit.tir.ir import Tir
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -53,20 +51,21 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
     """The plan of groups that `fuse` made for the same mode and rows."""
     _refuse_unknown_formats(tir)
     shared = request.shared or shared_by_plans(tir)
-    wires = wires_of(tir, graph_of(tir), groups)
+    wired = wired_by(tir, groups, shared)
+    wires = wired.wires
     made = Kernels(
         tir=tir,
         wires=wires,
         families=request.families,
-        class_rows=dict(request.hardware.rows),
+        most_rows={mode: most for mode, (_, most) in request.hardware.rows},
         mode=request.mode,
         rows=request.rows,
         realize=request.realize,
         scheduled=request.scheduled,
         shared=shared,
     )
-    order = tuple(made.of(group) for group in groups)
-    draft = _Draft(tir=tir, wires=wires, kernels=tuple(made.made), groups=groups, order=order)
+    order = tuple(map(made.of, groups, wired.signatures))
+    draft = _Draft(tir=tir, wired=wired, kernels=tuple(made.made), groups=groups, order=order)
     buffers, arena_bytes = draft.buffers(request.rows[1])
     changed = tuple(_changed(made.points, groups))
     parts = shared.parts | {
@@ -92,7 +91,7 @@ def plan(tir: Tir, groups: tuple[Group, ...], request: Request) -> Plan:
         settings=request.settings,
         buffers=buffers,
         arena_bytes=arena_bytes,
-        weights=draft.weights(),
+        weights=wired.weights,
         states=tir.states,
         kernels=tuple(made.made),
         launches=draft.launches(),
@@ -129,26 +128,27 @@ class _Draft(Struct, frozen=True, kw_only=True):
     """What all parts of one plan are made from."""
 
     tir: Tir
-    wires: Wires
+    wired: Wired
     kernels: tuple[Kernel, ...]
     groups: tuple[Group, ...]
     order: tuple[int, ...]
 
     def buffers(self, rows_hi: int) -> tuple[tuple[Buffer, ...], int]:
         """The edges' buffers, then the scratch of each launch in order. An output of the step lives to the end."""
-        first = [0] * len(self.wires.buffers)
-        last = [0] * len(self.wires.buffers)
-        for launch, ends in enumerate(self.wires.ends):
+        wires = self.wired.wires
+        first = [0] * len(wires.buffers)
+        last = [0] * len(wires.buffers)
+        for launch, ends in enumerate(wires.ends):
             for edge in ends.writes:
-                first[self.wires.home[edge].buffer] = last[self.wires.home[edge].buffer] = launch
+                first[wires.home[edge].buffer] = last[wires.home[edge].buffer] = launch
             for edge in ends.reads:
-                if edge in self.wires.home:
-                    last[self.wires.home[edge].buffer] = launch
+                if edge in wires.home:
+                    last[wires.home[edge].buffer] = launch
         for edge in self.tir.outputs:
-            last[self.wires.home[edge].buffer] = len(self.groups) - 1
+            last[wires.home[edge].buffer] = len(self.groups) - 1
         wanted = [
-            (name, self.tir.edges[edges[0]].rows, self.wires.columns[edges[0]], first[at], last[at])
-            for at, (name, edges) in enumerate(self.wires.buffers)
+            (name, self.tir.edges[edges[0]].rows, wires.columns[edges[0]], first[at], last[at])
+            for at, (name, edges) in enumerate(wires.buffers)
         ]
         wanted += [
             (self._scratch_name(launch, slot), slot.rows, slot.columns, launch, launch)
@@ -172,12 +172,11 @@ class _Draft(Struct, frozen=True, kw_only=True):
 
     def launches(self) -> tuple[Launch, ...]:
         """One launch a group."""
-        scratch: dict[tuple[int, int], int] = {}
-        for at, (launch, slot) in enumerate(self._scratch(), start=len(self.wires.buffers)):
+        wired, scratch = self.wired, dict[tuple[int, int], int]()
+        for at, (launch, slot) in enumerate(self._scratch(), start=len(wired.wires.buffers)):
             scratch[launch, slot.place] = at
-        weights = self._weight_places()
         found = []
-        for launch, (group, ends) in enumerate(zip(self.groups, self.wires.ends, strict=True)):
+        for launch, (group, ends, reads) in enumerate(zip(self.groups, wired.wires.ends, wired.reads, strict=True)):
             node = self.tir.nodes[group.nodes[0]]
             slots = self.kernels[self.order[launch]].slots
             found.append(
@@ -186,24 +185,12 @@ class _Draft(Struct, frozen=True, kw_only=True):
                     numerics=group.numerics,
                     kernel=self.order[launch],
                     members=tuple(self.tir.nodes[place].id for place in group.nodes),
-                    targets=tuple(self._target(slot, ends, weights[launch], scratch, launch) for slot in slots),
+                    targets=tuple(self._target(slot, ends, reads, scratch, launch) for slot in slots),
                     section=node.section,
                     layer=node.layer,
                 )
             )
         return tuple(found)
-
-    def weights(self) -> tuple[Weight, ...]:
-        """The weights that launches read, in the order they first read them."""
-        return tuple(dict.fromkeys(weight for read in self._reads() for weight in read))
-
-    def _reads(self) -> list[tuple[Weight, ...]]:
-        """For each launch, the weights it reads."""
-        return [weights_of(self.tir, group) for group in self.groups]
-
-    def _weight_places(self) -> list[tuple[int, ...]]:
-        place_of = {weight.name: at for at, weight in enumerate(self.weights())}
-        return [tuple(place_of[weight.name] for weight in read) for read in self._reads()]
 
     def _scratch(self) -> Iterator[tuple[int, Slot]]:
         for launch, kernel in enumerate(self.order):
@@ -219,9 +206,9 @@ class _Draft(Struct, frozen=True, kw_only=True):
     ) -> Target:
         match slot.kind:
             case "in":
-                return self.wires.home[ends.reads[slot.place]]
+                return self.wired.wires.home[ends.reads[slot.place]]
             case "out":
-                return self.wires.home[ends.writes[slot.place]]
+                return self.wired.wires.home[ends.writes[slot.place]]
             case "scratch":
                 return BufferAt(buffer=scratch[launch, slot.place])
             case "weight":

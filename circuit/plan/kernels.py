@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Family, Point
+from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group, Kernel
 from circuit.lower.realize import Definition, Wiring, define
+from circuit.lower.weights import weights_of
 from circuit.plan.digest import instance_parts, meanings
-from circuit.plan.wires import Wires
+from circuit.plan.wires import Wired, Wires, signature_of, wires_of
 from circuit.text import listed
 from circuit.tir.ir import Tir
 
@@ -20,14 +22,18 @@ Realize = Callable[[Tir, Group, Point, Definition], Kernel]
 
 
 class Shared(Struct, frozen=True, kw_only=True):
-    """What the plans of one instance have in common: its part digests, what its nodes mean, and definitions and kernels
-    by the signature of a group, which the first plan that needs one makes.
+    """What the plans of one instance on a class have in common: its part digests, what its nodes mean, and what the
+    first plan that needs it makes: the wires of groups, definitions and kernels.
+
+    `numbers`: the signature of a group -> its number, which definitions and kernels are found by.
     """
 
     parts: dict[str, str]
     meanings: list[str]
-    definitions: dict[Hashable, Definition] = field(default_factory=dict)
-    kernels: dict[Hashable, Kernel] = field(default_factory=dict)
+    wired: dict[tuple[Group, ...], Wired] = field(default_factory=dict)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    definitions: dict[tuple[int, int], Definition] = field(default_factory=dict)  # by rows and signature
+    kernels: dict[tuple[str, int, int], Kernel] = field(default_factory=dict)  # by point too
 
 
 def shared_by_plans(tir: Tir) -> Shared:
@@ -35,102 +41,91 @@ def shared_by_plans(tir: Tir) -> Shared:
     return Shared(parts=instance_parts(tir), meanings=meanings(tir))
 
 
+def wired_by(tir: Tir, groups: tuple[Group, ...], shared: Shared) -> Wired:
+    """The wires of groups with what follows from them, which plans of the same groups share."""
+    if groups not in shared.wired:
+        wires = wires_of(tir, graph_of(tir), groups)
+        found = (signature_of(tir, wires, group) for group in groups)
+        signatures = tuple(shared.numbers.setdefault(each, len(shared.numbers)) for each in found)
+        read = [weights_of(tir, group) for group in groups]
+        weights = {weight.name: weight for each in read for weight in each}
+        place_of = {name: at for at, name in enumerate(weights)}
+        shared.wired[groups] = Wired(
+            wires=wires,
+            signatures=signatures,
+            weights=tuple(weights.values()),
+            reads=tuple(tuple(place_of[weight.name] for weight in each) for each in read),
+        )
+    return shared.wired[groups]
+
+
 class Kernels(Struct):
     """Kernels in order of first use. A signature has all that the program of a group can depend on in the plans of one
     instance, so that a kernel in `shared` serves plans of other rows too.
 
-    `class_rows`: mode -> the rows that the class plans for. `scheduled`: a kernel is made for rows and a point;
+    `most_rows`: mode -> the most rows that the class plans for. `scheduled`: a kernel is made for rows and a point;
     without, it is a definition, and one for the most rows of the class serves all of its plans.
     """
 
     tir: Tir
     wires: Wires
     families: tuple[Family, ...]
-    class_rows: Mapping[str, tuple[int, int]]
+    most_rows: Mapping[str, int]
     mode: str
     rows: tuple[int, int]
     realize: Realize
     scheduled: bool
     shared: Shared
     made: list[Kernel] = field(default_factory=list)
-    places: dict[Hashable, int] = field(default_factory=dict)
+    places: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    known: dict[tuple[tuple[int, int], int], int] = field(default_factory=dict)  # rows of a rule, and signature
     points: dict[str, Point] = field(default_factory=dict)  # of each family
 
-    def of(self, group: Group) -> int:
+    def of(self, group: Group, signature: int) -> int:
         """The place of the group's kernel."""
+        if (group.rows, signature) not in self.known:
+            self.known[group.rows, signature] = self._place(group, signature)
+        return self.known[group.rows, signature]
+
+    def _place(self, group: Group, signature: int) -> int:
         if group.family not in self.points:
             self.points[group.family] = point_of(self.families, group, self.mode, self.rows)
         point = self.points[group.family]
         rows_hi = self._most_rows(group, point)
-        defined = (rows_hi, self._signature(group))
-        signature = (point.id, defined)
-        if signature not in self.places:
-            if signature not in self.shared.kernels:
-                definition = self._definition(group, rows_hi, defined)
-                self.shared.kernels[signature] = self.realize(self.tir, group, point, definition)
-            self.places[signature] = len(self.made)
-            self.made.append(self._named(self.shared.kernels[signature]))
-        return self.places[signature]
+        key = (point.id, rows_hi, signature)
+        if key not in self.places:
+            if key not in self.shared.kernels:
+                definition = self._definition(group, rows_hi, signature)
+                self.shared.kernels[key] = self.realize(self.tir, group, point, definition)
+            self.places[key] = len(self.made)
+            self.made.append(self._named(self.shared.kernels[key]))
+        return self.places[key]
 
-    def _definition(self, group: Group, rows_hi: int, signature: Hashable) -> Definition:
+    def _definition(self, group: Group, rows_hi: int, signature: int) -> Definition:
         """The definition of the group, which kernels at several points can share."""
-        if signature not in self.shared.definitions:
-            wiring = Wiring(
-                stored=self.wires.stored, columns=self.wires.columns, rows_hi=rows_hi, panel=panel_of(self.families)
-            )
-            self.shared.definitions[signature] = define(self.tir, group, wiring)
-        return self.shared.definitions[signature]
+        key = (rows_hi, signature)
+        if key not in self.shared.definitions:
+            stored, columns = self.wires.stored, self.wires.columns
+            wiring = Wiring(stored=stored, columns=columns, rows_hi=rows_hi, panel=panel_of(self.families))
+            self.shared.definitions[key] = define(self.tir, group, wiring)
+        return self.shared.definitions[key]
 
     def _most_rows(self, group: Group, point: Point) -> int:
         """The most rows that the kernel is defined for: as many as its point, its rule and the class take. Plans whose
         rows meet in a point so have one kernel, which is made, rendered and compiled once.
         """
-        of_class = {mode: most for mode, (_, most) in self.class_rows.items()}
-        of_point = max(of_class[mode] for mode in point.modes if mode in of_class)
-        most = max(self.rows[1], min(point.rows[1], group.rows[1], of_point))
+        of_class = max(most for mode, most in self.most_rows.items() if mode in point.modes)
+        most = max(self.rows[1], min(point.rows[1], group.rows[1], of_class))
         selects = any(self.tir.nodes[place].op == "index_select" for place in group.nodes)
         if self.scheduled or (selects and most == 1):  # of one row there is none to select, and no number is read
             return most
-        return max(most, *of_class.values())
+        return max(most, *self.most_rows.values())
 
     def _named(self, kernel: Kernel) -> Kernel:
         """The kernel under a name that no other of the plan has."""
         taken = {other.name for other in self.made}
         names = (kernel.name if at == 1 else f"{kernel.name}_{at}" for at in count(1))
         return replace(kernel, name=next(name for name in names if name not in taken))
-
-    def _signature(self, group: Group) -> Hashable:
-        tir, local = self.tir, dict[int, int]()
-
-        def edge(place: int) -> Hashable:
-            if place in local:
-                return local[place]
-            local[place] = len(local)
-            record = tir.edges[place]
-            given = record.name if place in tir.inputs else None
-            stored = place in self.wires.stored
-            return (record.rows, record.dim, record.format, self.wires.columns[place], stored, given)
-
-        def weight(place: int) -> Hashable:
-            return (tir.weights[place].shape, tir.weights[place].format)
-
-        def state(place: int) -> Hashable:
-            record = tir.states[place]
-            return (record.kind, record.heads, record.head_dim, record.format)
-
-        nodes = [tir.nodes[place] for place in group.nodes]
-        members = tuple(
-            (
-                node.op,
-                node.params,
-                tuple(edge(place) for place in node.inputs),
-                tuple(edge(place) for place in node.outputs),
-                tuple(weight(place) for place in node.weights),
-                tuple(state(place) for place in node.states),
-            )
-            for node in nodes
-        )
-        return (group.family, members, tuple((weight.shape, weight.format) for weight in group.derived))
 
 
 def panel_of(families: tuple[Family, ...]) -> int:

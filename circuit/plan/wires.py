@@ -1,11 +1,13 @@
-"""Which buffer each edge of an instance lives in, once its nodes are in groups."""
+"""Which buffer each edge of an instance lives in, once its nodes are in groups, and which groups are alike."""
+
+from collections.abc import Hashable
 
 from msgspec import Struct
 
 from circuit.lower.graph import Graph
 from circuit.lower.ir import Group
 from circuit.plan.ir import BufferAt
-from circuit.tir.ir import Tir, row_words
+from circuit.tir.ir import Tir, Weight, row_words
 
 
 class Ends(Struct, frozen=True, kw_only=True):
@@ -27,6 +29,16 @@ class Wires(Struct, frozen=True, kw_only=True):
     home: dict[int, BufferAt]
     columns: dict[int, int]
     buffers: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Wired(Struct, frozen=True, kw_only=True):
+    """The wires of groups; for each group, the number of its signature, and which of the weights it reads. `weights`
+    stand in the order that launches first read them."""
+
+    wires: Wires
+    signatures: tuple[int, ...]
+    weights: tuple[Weight, ...]
+    reads: tuple[tuple[int, ...], ...]
 
 
 def wires_of(tir: Tir, graph: Graph, groups: tuple[Group, ...]) -> Wires:
@@ -67,6 +79,39 @@ def _ends(tir: Tir, group: Group, stored: frozenset[int]) -> Ends:
         writes=tuple(edge for node in nodes for edge in node.outputs if edge in stored),
         states=tuple(dict.fromkeys(state for node in nodes for state in node.states)),
     )
+
+
+def signature_of(tir: Tir, wires: Wires, group: Group) -> Hashable:
+    """All that the program of a group depends on within one instance: equal ones have equal programs."""
+    local: dict[int, int] = {}
+
+    def edge(place: int) -> Hashable:
+        if place in local:
+            return local[place]
+        local[place] = len(local)
+        record = tir.edges[place]
+        given = record.name if place in tir.inputs else None
+        return (record.rows, record.dim, record.format, wires.columns[place], place in wires.stored, given)
+
+    def weight(place: int) -> Hashable:
+        return (tir.weights[place].shape, tir.weights[place].format)
+
+    def state(place: int) -> Hashable:
+        record = tir.states[place]
+        return (record.kind, record.heads, record.head_dim, record.format)
+
+    members = tuple(
+        (
+            node.op,
+            node.params,
+            tuple(map(edge, node.inputs)),
+            tuple(map(edge, node.outputs)),
+            tuple(map(weight, node.weights)),
+            tuple(map(state, node.states)),
+        )
+        for node in (tir.nodes[place] for place in group.nodes)
+    )
+    return (group.family, members, tuple((weight.shape, weight.format) for weight in group.derived))
 
 
 def _joined(names: list[str]) -> str:

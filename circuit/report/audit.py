@@ -5,7 +5,7 @@ before its kernels are made.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from circuit.errors import Problem
 from circuit.load.audit_policy import AuditPolicy, Exempt, Kind, Require, Sites
 from circuit.load.hardware import HardwareClass, is_rendered
+from circuit.load.inputs import Library, once
 from circuit.load.policy import Policy, policy_value
 from circuit.lower.ir import Group
 from circuit.lower.kernels import kernel_name
@@ -70,14 +71,21 @@ Step = tuple[str, tuple[int, int], tuple[Group, ...]]
 
 
 def audit(
-    tir: Tir, steps: Iterable[Step], hardware: HardwareClass, policy: Policy, stated: AuditPolicy | None
+    tir: Tir,
+    multiplying: Container[str],
+    steps: Iterable[Step],
+    hardware: HardwareClass,
+    policy: Policy,
+    stated: AuditPolicy | None,
 ) -> Audit:
-    """Every node that multiplies and accumulates, those of one kind together."""
-    multiplying = {node.op for node in _one_of_each(tir) if _accumulates(tir, node)}
+    """Every node that multiplies and accumulates, those of one kind together; `multiplying` are the ops that do."""
     sites: list[AuditSite] = []
+    named: dict[tuple[Group, ...], list[str]] = {}
     for mode, rows, groups in steps:
         found: dict[tuple[str, str, str, str, str], list[str]] = {}
-        names = [kernel_name(tir, group) for group in groups]
+        if groups not in named:
+            named[groups] = [kernel_name(tir, group) for group in groups]
+        names = named[groups]
         for group, name in zip(groups, names, strict=True):
             for node in (tir.nodes[place] for place in group.nodes):
                 if node.op in multiplying:
@@ -219,12 +227,14 @@ def _fits(sites: Sites, site: _Site) -> bool:
     return site.mode in sites.modes and reads and (sites.weights is None or site.weight in sites.weights)
 
 
-def _one_of_each(tir: Tir) -> tuple[Node, ...]:
-    """The first node of every op, and for projections of every way to multiply."""
-    found: dict[tuple[str, bool], Node] = {}
+def multiplying_ops(tir: Tir, library: Library) -> frozenset[str]:
+    """The ops of an instance whose definitions add up products, whatever the sizes are."""
+    one_of: dict[tuple[str, bool], Node] = {}
     for node in tir.nodes:
-        found.setdefault((node.op, reads_codes(tir, node)), node)
-    return tuple(found.values())
+        one_of.setdefault((node.op, reads_codes(tir, node)), node)
+    kinds = tuple(sorted(one_of))
+    made = ("ops that multiply", kinds)
+    return once(library, made, lambda: frozenset(kind[0] for kind in kinds if _accumulates(tir, one_of[kind])))
 
 
 def _accumulates(tir: Tir, node: Node) -> bool:

@@ -12,11 +12,10 @@ from typing import Literal
 from msgspec import Struct
 
 from circuit.formats import INT8_G32
-from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group, Kernel
 from circuit.plan.ir import Plan
 from circuit.plan.text import relative
-from circuit.plan.wires import Wires, wires_of
+from circuit.plan.wires import Wires
 from circuit.sigma import OPS
 from circuit.text import round_f32
 from circuit.tir.ir import Node, Tir, Value, row_words
@@ -66,9 +65,9 @@ class Difference(Struct, frozen=True, kw_only=True):
     other: str
 
 
-def computed(tir: Tir, groups: tuple[Group, ...], plan: Plan) -> tuple[Computed, ...]:
-    """Everything that the plan computes, in the order of its launches. `groups` are those that it was made of."""
-    wires = wires_of(tir, graph_of(tir), groups)
+def computed(tir: Tir, groups: tuple[Group, ...], wires: Wires, plan: Plan) -> tuple[Computed, ...]:
+    """Everything that the plan computes, in the order of its launches. `groups` are those that it was made of, with
+    their wires."""
     known: dict[int, tuple[Fact, ...]] = {}
     alike: dict[tuple[str, int, tuple[str, ...]], list[int]] = {}
     for place, launch in enumerate(plan.launches):

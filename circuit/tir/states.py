@@ -4,12 +4,12 @@ from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.tir.ir import Tir
-from circuit.tir.verify import verify
+from circuit.tir.verify import verify_states
 
 
 def stored_as(tir: Tir, format: str) -> Tir:
     """The instance with every state in a format of `STATE_FORMATS`."""
-    return verify(replace(tir, states=tuple(replace(state, format=format) for state in tir.states)))
+    return verify_states(replace(tir, states=tuple(replace(state, format=format) for state in tir.states)))
 
 
 def check_stored(tir: Tir, format: str) -> None:

@@ -11,7 +11,16 @@ from circuit.tir.ir import Edge, Node, State, Tir, Value, Weight
 
 def verify(tir: Tir) -> Tir:
     """The same circuit, or a PlanError with every problem."""
-    problems = tuple(Problem(message=message, fix="correct the typed circuit") for message in _problems(tir))
+    return _refused(tir, _problems(tir))
+
+
+def verify_states(tir: Tir) -> Tir:
+    """The same of a circuit that differs in its states from one that was verified."""
+    return _refused(tir, _states(tir))
+
+
+def _refused(tir: Tir, messages: Iterator[str]) -> Tir:
+    problems = tuple(Problem(message=message, fix="correct the typed circuit") for message in messages)
     if problems:
         raise PlanError(problems)
     return tir
@@ -41,6 +50,10 @@ def _problems(tir: Tir) -> Iterator[str]:
     for edge in tir.edges:
         if edge.rows not in ("n", "m") or edge.dim < 1 or edge.format not in EDGE_FORMATS:
             yield f"edge {edge.name}: {edge.rows} x {edge.dim} in {edge.format} is no edge type"
+    yield from _states(tir)
+
+
+def _states(tir: Tir) -> Iterator[str]:
     for state in tir.states:
         if state.kind not in STATE_KINDS or state.format not in STATE_FORMATS:
             yield f"state {state.name}: {state.kind} in {state.format} is no state type"

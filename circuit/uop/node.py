@@ -150,7 +150,7 @@ class UOp:
     _bounds: tuple[int, int] | None
 
     def __new__(cls, op: Op, src: tuple["UOp", ...] = (), arg: Arg = None) -> "UOp":
-        key = (op, tuple(map(id, src)), arg)
+        key = (op, arg, *map(id, src))
         found = _INTERN.get(key)
         if found is not None:
             return found
@@ -158,7 +158,7 @@ class UOp:
         node.op, node.src, node.arg, node._bounds = op, src, arg, None
         node.dtype, node.shape = _dtype(op, src, arg), _shape(op, src, arg)
         node.ranges = _ranges(node, op, src)
-        node.space = _space(op, src)
+        node.space = src[0].space if op in _INHERIT else _SPACES.get(op, Space.ALU)
         _INTERN[key] = node
         return node
 
@@ -200,7 +200,7 @@ class UOp:
         return _binary(Op.CMPLT, other, self)
 
 
-_INTERN: dict[tuple[Op, tuple[int, ...], Arg], UOp] = {}  # the one allowed global: nodes live as long as the process
+_INTERN: dict[tuple[Op | Arg | int, ...], UOp] = {}  # the one allowed global: nodes live as long as the process
 
 
 def f32_bits(value: float) -> int:
@@ -290,14 +290,18 @@ def _negative(like: UOp, value: "UOp | float") -> UOp:
 
 
 _SAME = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.MAX, Op.XOR, Op.FLOORDIV, Op.FLOORMOD, Op.CMPLT))
+ELEMENTWISE = _SAME | {Op.WHERE, Op.SHL, Op.CAST, Op.BITCAST, Op.RECIPROCAL, Op.TRUNC}
+"""Ops whose operands have the shape of their value, or axes of one element that are repeated."""
+
 _FIRST = frozenset((Op.SHL, Op.INDEX, Op.SHRINK, Op.AFTER, Op.LOAD, Op.REDUCE, Op.STAGE, Op.EXPAND, Op.RESHAPE))
 _FIRST |= frozenset((Op.PERMUTE, Op.RECIPROCAL, Op.TRUNC, Op.STACK, Op.CALL, Op.DETACH, Op.GRADIENT, Op.WMMA))
 
 
 def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
     if op in _SAME:
-        assert len({s.dtype for s in src}) == 1, f"{op} of unlike types {[str(s.dtype) for s in src]}"
-        return DType.BOOL if op is Op.CMPLT else src[0].dtype
+        kind = src[0].dtype
+        assert all(s.dtype is kind for s in src), f"{op} of unlike types {[str(s.dtype) for s in src]}"
+        return DType.BOOL if op is Op.CMPLT else kind
     if op in _FIRST:
         return src[0].dtype
     match op, arg:
@@ -321,7 +325,8 @@ def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
 
 def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
     if op in _SAME or op is Op.WHERE:
-        return _stretched(op, [s.shape for s in src])
+        shape = src[0].shape
+        return shape if all(s.shape == shape for s in src) else _stretched(op, [s.shape for s in src])
     match op, arg:
         case ((Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _):
             return ()
@@ -349,9 +354,7 @@ def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
 
 
 def _stretched(op: Op, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of an elementwise op: of one rank, axes equal, or 1 and repeated."""
-    if shapes.count(shapes[0]) == len(shapes):
-        return shapes[0]
+    """The shape of an elementwise op of unlike shapes: of one rank, axes equal, or 1 and repeated."""
     sizes = [set(axis) - {1} for axis in zip(*shapes, strict=False)]
     if len({len(shape) for shape in shapes}) > 1 or any(len(size) > 1 for size in sizes):
         raise AssertionError(f"{op} of unlike shapes {shapes}")
@@ -389,7 +392,3 @@ def bound_ranges(node: UOp) -> tuple[UOp, ...]:
 
 _SPACES = {Op.PARAM: Space.GLOBAL, Op.BUFFER: Space.GLOBAL, Op.ALLOC: Space.LOCAL}
 _INHERIT = frozenset((Op.INDEX, Op.AFTER, Op.SHRINK, Op.RESHAPE, Op.PERMUTE, Op.EXPAND))
-
-
-def _space(op: Op, src: tuple[UOp, ...]) -> Space:
-    return src[0].space if op in _INHERIT else _SPACES.get(op, Space.ALU)

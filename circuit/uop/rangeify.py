@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from circuit.uop.bounds import bounds
 from circuit.uop.build import after, end, i32, index, load, store, where
-from circuit.uop.node import Const, Fold, Loop, Op, Param, Space, Stage, Storage, UOp, bound_ranges
+from circuit.uop.node import ELEMENTWISE, Const, Fold, Loop, Op, Param, Space, Stage, Storage, UOp, bound_ranges
 from circuit.uop.scalar import LIMITS
 from circuit.uop.simplify import simplify
 
@@ -88,6 +88,12 @@ class Lowering:
 
     def _step(self, node: UOp, places: Places | None, env: Env) -> Step:
         """Asks for lowered sources by yielding requests; returns the lowered node."""
+        if node.op in ELEMENTWISE:  # most nodes are
+            assert places is not None, f"{node} is no storage"
+            src: Places = ()
+            for operand in node.src:
+                src = (*src, (yield (operand, _of_stretched(places, operand.shape), env)))
+            return UOp(node.op, src, node.arg)
         if places is None:
             return (yield from (self._storage(node, env) if node.op is Op.STAGE else self._room(node, env)))
         match node.op, node.arg:
@@ -142,10 +148,7 @@ class Lowering:
                 return (yield (node.src[0], tuple(p + o for p, o in zip(places, offsets, strict=True)), env))
             case Op.DETACH, _:
                 return (yield (node.src[0], places, env))
-        src: Places = ()
-        for operand in node.src:
-            src = (*src, (yield (operand, _of_stretched(places, operand.shape), env)))
-        return UOp(node.op, src, node.arg)
+        raise AssertionError(f"{node} has no loops form")
 
     def _all(self, nodes: Places, places: Places, env: Env) -> Generator[Request, UOp, Places]:
         lowered: list[UOp] = []
@@ -246,6 +249,9 @@ def unflatten(at: UOp, shape: tuple[int, ...]) -> Places:
 
 def _of_stretched(places: Places, shape: tuple[int, ...]) -> Places:
     """The places in an operand of an elementwise op: an axis of one element is repeated."""
+    assert len(places) == len(shape), f"{len(places)} places for shape {shape}"
+    if 1 not in shape:
+        return places
     return tuple(i32(0) if size == 1 else place for place, size in zip(places, shape, strict=True))
 
 
@@ -261,5 +267,6 @@ def _bind(env: Env, ranges: Places, places: Places) -> Env:
 
 def _key(request: Request) -> Key:
     node, places, env = request
-    bound = tuple(env.ranges[r] for r in sorted(node.ranges, key=loop_name))
+    free = node.ranges if len(node.ranges) < 2 else sorted(node.ranges, key=loop_name)
+    bound = tuple([env.ranges[r] for r in free])
     return (node, places, bound, id(env.args) if env.args else 0)
