@@ -32,25 +32,36 @@ class Answer(Struct, frozen=True, kw_only=True):
     equal: bool = True
 
 
-def answer_key(asked: Sequence[str], checkpoints: Sequence[Checkpoint], library: Library) -> str:
-    """The key of everything that an answer depends on; `asked` are the words of the question, options and all."""
+def answer_key(asked: Sequence[str], checkpoints: Sequence[Checkpoint], program: str) -> str:
+    """The key of everything that an answer depends on: `asked` are the words of the question, options and all, and
+    `program` is the key of the program."""
     models = [(checkpoint.path, *checkpoint_parts(checkpoint)) for checkpoint in checkpoints]
     counted = (str(len(part)) for part in (asked, *models))
-    return key_of(KIND, FORM, program_key(library), *counted, *asked, *(part for model in models for part in model))
+    return key_of(KIND, FORM, program, *counted, *asked, *(part for model in models for part in model))
 
 
 def answered(
-    asked: Sequence[str], checkpoints: Sequence[Checkpoint], library: Library, cache: Cache, make: Callable[[], Answer]
+    asked: Sequence[str],
+    checkpoints: Sequence[Checkpoint],
+    library: Library,
+    cache: Cache,
+    make: Callable[[Library], Answer],
 ) -> Answer:
-    """The answer that the cache has, or what `make` makes. A cache that cannot be written costs time and no more."""
-    key = answer_key(asked, checkpoints, library)
+    """The answer that the cache has, or what `make` makes with the library and what is kept of it. A cache that cannot
+    be written costs time and no more."""
+    program = program_key(library)
+    key = answer_key(asked, checkpoints, program)
     path = entry_path(cache, KIND, key)
     found = _read(path)
     if found is not None:
         return found
-    made = make()
-    if answer_key(asked, checkpoints, library) != key:
-        return made  # the program was edited meanwhile: nobody knows which of its versions answered
+    from circuit_exec.kept_library import KeptLibrary  # and pickle, which an answer that is kept does not need
+
+    kept = KeptLibrary(library, cache, program)
+    made = make(kept.library)
+    if answer_key(asked, checkpoints, program_key(library)) != key:
+        return made  # program or checkpoint were edited meanwhile: nobody knows which of their versions answered
+    kept.keep()
     problems = [[each.message, each.fix, each.file, each.line, each.excerpt] for each in made.refused]
     body = json.dumps([made.text, problems, made.equal]).encode()
     with suppress(RunError):

@@ -17,7 +17,6 @@ from msgspec import Struct
 from circuit.errors import RunError
 from circuit.load.inputs import Library
 from circuit_exec.cache import Cache, entry_path, key_of, read_checked, remove_oldest, used, write_checked
-from circuit_exec.program_key import program_key
 
 KIND = "library"
 MOST_BYTES = 64 << 20
@@ -26,12 +25,11 @@ _BUILT_IN = (("builtins", "frozenset"), ("builtins", "set"), ("msgspec._utils", 
 
 
 class KeptLibrary:
-    """The library with what is kept of it."""
+    """The library with what is kept of it, by the program of that key."""
 
-    def __init__(self, library: Library, cache: Cache) -> None:
+    def __init__(self, library: Library, cache: Cache, program: str) -> None:
         self.library = Library(library.files, self._piece)
-        self._key = program_key(library)
-        self._path = entry_path(cache, KIND, key_of(KIND, self._key))
+        self._path = entry_path(cache, KIND, key_of(KIND, program))
         self._pieces = self._read()
         self._given: set[Hashable] = set()
 
@@ -55,10 +53,11 @@ class KeptLibrary:
         return None
 
     def keep(self) -> None:
-        """Writes what was made since; a cache that cannot be written costs time and no more."""
+        """Writes what was made since, where the program was not edited meanwhile, of which the caller makes sure; a
+        cache that cannot be written costs time and no more."""
         new = {_name(what): value for what, value in self.library.made.items() if what not in self._given}
-        if not new or program_key(self.library) != self._key:
-            return  # nothing is new, or the program was edited meanwhile
+        if not new:
+            return
         pieces = self._pieces | {name: pickle.dumps(value, protocol=5) for name, value in new.items()}
         with suppress(RunError):
             write_checked(self._path, pickle.dumps(pieces, protocol=5))

@@ -59,12 +59,8 @@ def _answer(
 
     texts, cache = library(), user_cache()
 
-    def made() -> Answer:
-        from circuit_exec.kept_library import KeptLibrary
-
-        kept = KeptLibrary(texts, cache)
-        text, refused, equal = make(kept.library)
-        kept.keep()
+    def made(kept: "Library") -> Answer:
+        text, refused, equal = make(kept)
         return Answer(text=text, refused=refused, equal=equal)
 
     words = (question.command, form, *(f"{name}={value!r}" for name, value in question.options.items()))

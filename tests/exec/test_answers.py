@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circuit.errors import Problem
-from circuit.load.inputs import Library
+from circuit.load.inputs import Library, once
 from circuit.text import Source
 from circuit_exec import answers
 from circuit_exec.answers import Answer, answer_key, answered
@@ -23,7 +23,7 @@ LIBRARY = Library(files=(Source(path="kernels/a.toml", text="a = 1\n"),))
 ASKED = ("display", "text", "rows=None")
 
 
-def never() -> Answer:
+def never(library: Library) -> Answer:
     raise AssertionError("the cache has it")
 
 
@@ -34,7 +34,7 @@ def entry(root: Path) -> Path:
 
 def test_an_answer_reads_back_from_the_cache_with_what_is_refused(tmp_path: Path) -> None:
     cache = Cache(root=tmp_path)
-    assert answered(ASKED, (), LIBRARY, cache, lambda: SAID) == SAID
+    assert answered(ASKED, (), LIBRARY, cache, lambda _: SAID) == SAID
     assert answered(ASKED, (), LIBRARY, cache, never) == SAID
 
 
@@ -45,16 +45,16 @@ def test_an_answer_reads_back_from_the_cache_with_what_is_refused(tmp_path: Path
 )
 def test_a_damaged_answer_is_made_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     cache = Cache(root=tmp_path)
-    answered(ASKED, (), LIBRARY, cache, lambda: SAID)
+    answered(ASKED, (), LIBRARY, cache, lambda _: SAID)
     path = entry(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
-    assert answered(ASKED, (), LIBRARY, cache, lambda: Answer(text="anew")) == Answer(text="anew")
+    assert answered(ASKED, (), LIBRARY, cache, lambda _: Answer(text="anew")) == Answer(text="anew")
     assert answered(ASKED, (), LIBRARY, cache, never) == Answer(text="anew")
 
 
 def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "answers").write_text("a file where the folder should be")
-    assert answered(ASKED, (), LIBRARY, Cache(root=tmp_path), lambda: SAID) == SAID
+    assert answered(ASKED, (), LIBRARY, Cache(root=tmp_path), lambda _: SAID) == SAID
 
 
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
@@ -68,18 +68,35 @@ def test_an_answer_of_a_program_that_was_edited_meanwhile_is_not_kept(
 ) -> None:
     versions = iter(("one", "two"))
     monkeypatch.setattr(answers, "program_key", lambda library: next(versions))
-    assert answered(ASKED, (), LIBRARY, Cache(root=tmp_path), lambda: SAID) == SAID
-    assert not (tmp_path / "answers").exists()
+
+    def made(kept: Library) -> Answer:
+        once(kept, "a", lambda: "made by nobody knows which version")
+        return SAID
+
+    assert answered(ASKED, (), LIBRARY, Cache(root=tmp_path), made) == SAID
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_made_of_the_library_for_an_answer_is_kept_too(tmp_path: Path) -> None:
+    cache, pieces = Cache(root=tmp_path), list[tuple[object] | None]()
+
+    def made(kept: Library) -> Answer:
+        pieces.append(kept.kept("a"))
+        return Answer(text=once(kept, "a", lambda: "made"))
+
+    for question in (("one",), ("two",)):
+        assert answered(question, (), LIBRARY, cache, made).text == "made"
+    assert pieces == [None, ("made",)]
 
 
 def test_the_answers_asked_for_longest_ago_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache(root=tmp_path)
     for at in range(3):
-        answered((str(at),), (), LIBRARY, cache, lambda: Answer(text="x" * 1000))
+        answered((str(at),), (), LIBRARY, cache, lambda _: Answer(text="x" * 1000))
         os.utime(max((tmp_path / "answers").iterdir(), key=lambda path: path.stat().st_mtime_ns), (at, at))
     answered(("0",), (), LIBRARY, cache, never)  # the first is the newest now
     monkeypatch.setattr(answers, "MOST_BYTES", 3500)
-    answered(("3",), (), LIBRARY, cache, lambda: Answer(text="x" * 1000))
+    answered(("3",), (), LIBRARY, cache, lambda _: Answer(text="x" * 1000))
     assert len(list((tmp_path / "answers").iterdir())) == 3
     for kept in ("0", "2", "3"):
         answered((kept,), (), LIBRARY, cache, never)
@@ -100,7 +117,7 @@ def test_the_key_depends_on_everything_that_is_read_and_asked(tmp_path: Path, ki
                 models.write_checkpoint(folder, config)
             models.write_gguf(folder / "model.gguf", config)
         at = {"safetensors": folder, "gguf": folder / "model.gguf", "config": folder / "config.json"}[kind]
-        return answer_key(asked, (open_checkpoint(str(at)),), library)
+        return answer_key(asked, (open_checkpoint(str(at)),), program_key(library))
 
     first = key("a")
     assert key("a") == first
