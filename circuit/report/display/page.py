@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from circuit.report.display.lines import UNICODE, tag
 from circuit.report.display.markup import Inside, Markup, element, escaped, joined
 from circuit.report.display.record import Display, Frame, OnDevice, Part, Room
-from circuit.report.display.roof import intensity, numbered, roof_drawing, speed
+from circuit.report.display.roof import ceiling_text, ceilings, intensity, numbered, roof_drawing, speed
 from circuit.report.display.svg import LETTER, MARGIN, Drawing, drawing
 from circuit.report.display.text import (
     card_section,
@@ -42,6 +42,7 @@ def page_parts(report: Display) -> dict[str, str]:
     if report.on_device:
         made["room"] = _room(report.on_device.room)
         made["roof"] = _svg(roof_drawing(report.on_device), "roofline", "Roofline of the step")
+        made["ceilings"] = _ceilings(report.on_device)
         made["spots"] = _spots(report.on_device)
     return {name: element("b", part).text[len("<b>") : -len("</b>")] for name, part in made.items()}
 
@@ -150,12 +151,27 @@ def _diagrams(report: Display) -> Iterator[Markup]:
         yield element("figure", element("figcaption", title), drawn, id=f"d{at}")
 
 
+def _ceilings(report: OnDevice) -> Markup:
+    """What the lines of the roofline stand for."""
+    memory = element("li", element("i"), element("b", rate_text(report.device.bandwidth.value, "B")), " memory")
+    units = (
+        element(
+            "li",
+            element("i", class_=None if each.used else "unused"),
+            element("b", ceiling_text(each)),
+            f" {', '.join(each.names)}",
+        )
+        for each in ceilings(report)
+    )
+    return element("ul", memory, *units, class_="legend ceilings")
+
+
 def _spots(report: OnDevice) -> Markup:
     head = ("", "kernel", "launches", "op/B", "speed", "share", "bound by")
     rows = []
     for number, spot in enumerate(numbered(report), 1):
         ops = spot.flops + 2 * spot.dots
-        cells = (
+        cells: tuple[Inside, ...] = (
             str(number),
             _broken(spot.kernel),
             f"{spot.launches:,}",
@@ -164,7 +180,8 @@ def _spots(report: OnDevice) -> Markup:
             f"{spot.timed.share:.1%}",
             spot.timed.bound,
         )
-        rows.append(element("tr", *(element("td", each) for each in cells), data_spot=number))
+        named = zip(head, cells, strict=True)
+        rows.append(element("tr", *(element("td", each, data_head=name) for name, each in named), data_spot=number))
     top = element("tr", *(element("th", text, scope="col") for text in head))
     return element("table", element("thead", top), element("tbody", *rows), id="spots")
 
@@ -223,14 +240,17 @@ def _does(frame: Frame, report: Display) -> Iterator[Markup]:
         yield element("td", "on request") if report.on_device else _number(0, "on request")
         return
     each = frame.figures
-    for n in (each.weights, each.states, each.edges):
-        yield _number(n, bytes_text(n) if n else "–")
+    weights, states, edges, operations = PLAN[-4:]
+    for name, n in ((weights, each.weights), (states, each.states), (edges, each.edges)):
+        yield _number(n, bytes_text(n) if n else "–", name)
     ops_count = each.flops + 2 * each.dots
-    yield _number(ops_count, operations_text(ops_count) if ops_count else "–")
+    yield _number(ops_count, operations_text(ops_count) if ops_count else "–", operations)
     if each.timed:
-        yield _number(each.timed.ceiling_s, time_text(each.timed.ceiling_s))
-        yield element("td", each.timed.bound)
+        time, bound = TIMES
+        yield _number(each.timed.ceiling_s, time_text(each.timed.ceiling_s), time)
+        yield element("td", each.timed.bound, data_head=bound)
 
 
-def _number(value: float, text: str) -> Markup:
-    return element("td", text, data_value=repr(value), class_="number")
+def _number(value: float, text: str, head: str | None = None) -> Markup:
+    """A cell that is sorted by its value; `head` stands above it where a row is no line."""
+    return element("td", text, data_value=repr(value), data_head=head, class_="number")

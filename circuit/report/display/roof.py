@@ -11,12 +11,38 @@ from circuit.report.display.svg import Drawing
 from circuit.report.roofline import LOGIC
 from circuit.report.sections import bytes_text, operations_text, rate_text, time_text
 
-WIDTH, LEFT, RIGHT, BELOW, HEIGHT = 440.0, 54.0, 10.0, 40.0, 250.0
+WIDTH, LEFT, RIGHT, BELOW, HEIGHT = 440.0, 54.0, 46.0, 40.0, 250.0
 """Of the picture, its margins, and the height of the field."""
 LABEL, LABEL_ROW, PER_ROW = 17.0, 17.0, 22
 """The numbers of the points stand above the field, so that none hides another."""
-APART = 13.0
-"""The least height between the names of two ceilings."""
+APART = 12.0
+"""The least height between the figures of two ceilings."""
+
+
+class Ceiling(Struct, frozen=True, kw_only=True):
+    """Instructions of one rate; `used` where the plan's unit is one of them."""
+
+    rate: float
+    names: tuple[str, ...]
+    used: bool
+
+
+def ceilings(report: OnDevice) -> tuple[Ceiling, ...]:
+    """The device's rates, the highest first."""
+    rates: dict[float, list[str]] = {}
+    for name, figure in report.device.rates:
+        if name != LOGIC:
+            rates.setdefault(figure.value, []).append(name)
+    return tuple(
+        Ceiling(rate=rate, names=tuple(names), used=report.unit in names)
+        for rate, names in sorted(rates.items(), reverse=True)
+    )
+
+
+def ceiling_text(ceiling: Ceiling) -> str:
+    """`989.5 TFLOP/s`; operations on integers are not FLOP."""
+    floats = any("f" in name.partition(".")[2] for name in ceiling.names)
+    return rate_text(ceiling.rate, "FLOP" if floats else "OP")
 
 
 def numbered(report: OnDevice) -> tuple[Spot, ...]:
@@ -60,20 +86,16 @@ class _Plot:
         self._report = report
         self._points = [(n, spot) for n, spot in enumerate(numbered(report), 1) if spot.flops + spot.dots]
         self._bandwidth = report.device.bandwidth.value
-        rates: dict[float, list[str]] = {}
-        for name, figure in report.device.rates:
-            if name != LOGIC:
-                rates.setdefault(figure.value, []).append(name)
-        self._rates = sorted(rates.items())
+        self._ceilings = ceilings(report)
         self._label_rows = max(-(-len(self._points) // PER_ROW), 1)
         top = LABEL_ROW * self._label_rows + 12
         xs = [intensity(spot) for _, spot in self._points]
-        ridge = self._rates[-1][0] / self._bandwidth
+        ridge = self._ceilings[0].rate / self._bandwidth
         self._x = _Scale(
             least=_decade(min((*xs, ridge)), up=False), most=_decade(max((*xs, ridge)), up=True),
             first=LEFT, last=WIDTH - RIGHT,
         )  # fmt: skip
-        ys = [*(speed(spot) for _, spot in self._points), *(rate for rate, _ in self._rates)]
+        ys = [*(speed(spot) for _, spot in self._points), *(each.rate for each in self._ceilings)]
         self._y = _Scale(
             least=_decade(min(ys), up=False), most=_decade(max(ys), up=True), first=top + HEIGHT, last=top
         )  # fmt: skip
@@ -106,20 +128,23 @@ class _Plot:
         )
 
     def _roofs(self) -> Iterator[Markup]:
-        """The slope of the memory up to the highest ceiling; the ceilings, that of the plan's unit stronger."""
+        """The slope of the memory up to the highest ceiling; the ceilings, that of the plan's unit stronger, with their
+        figures beside the field, where no line is.
+        """
         x, y, width = self._x, self._y, self._bandwidth
-        start, end = max(x.least, y.least / width), self._rates[-1][0] / width
+        start, end = max(x.least, y.least / width), self._ceilings[0].rate / width
         slope = f"M{x.at(start):g} {y.at(start * width):g}L{x.at(end):g} {y.at(end * width):g}"
         memory = element("title", f"memory: {rate_text(width, 'B')}")
         yield element("g", memory, element("path", d=slope, class_="roof"))
         free = 0.0
-        for rate, names in reversed(self._rates):
-            used = self._report.unit in names
-            look, more = ("", "") if used else (" unused", ", which the plan does not use")
-            said = f"{', '.join(names)} {rate_text(rate, _unit(names))}"
-            line = element("line", x1=x.at(rate / width), x2=x.last, y1=y.at(rate), y2=y.at(rate), class_=f"roof{look}")
-            free = max(y.at(rate) - (11 if used else 4), free)
-            text = element("text", said, x=x.last - 2, y=free, class_=f"ceiling right{look}")
+        for each in self._ceilings:
+            look, more = ("", "") if each.used else (" unused", ", which the plan does not use")
+            said, at = f"{', '.join(each.names)} {ceiling_text(each)}", y.at(each.rate)
+            line = element("line", x1=x.at(each.rate / width), x2=x.last, y1=at, y2=at, class_=f"roof{look}")
+            free = max(at + 3.5, free)
+            text = element(
+                "text", rate_text(each.rate, "").removesuffix("/s"), x=x.last + 5, y=free, class_=f"tick{look}"
+            )
             yield element("g", element("title", said + more), line, text)
             free += APART
 
@@ -163,11 +188,6 @@ def _tells(number: int, spot: Spot) -> str:
     work = f"{operations_text(spot.flops + 2 * spot.dots)} on {bytes_text(spot.n_bytes)}"
     takes = f"{time_text(spot.timed.ceiling_s)}, {spot.timed.share:.1%} of the step"
     return f"{number}: {spot.kernel}, {launches}, {work}, {takes}"
-
-
-def _unit(names: list[str]) -> str:
-    """Operations on integers are not FLOP."""
-    return "FLOP" if any("f" in name.partition(".")[2] for name in names) else "OP"
 
 
 def _decade(value: float, *, up: bool) -> float:
