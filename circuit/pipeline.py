@@ -25,7 +25,7 @@ from circuit.load.settings import changed, is_setting, with_settings
 from circuit.lower.fuse import fuse
 from circuit.lower.ir import Group
 from circuit.lower.kernels import defined
-from circuit.lower.match import Which, applying
+from circuit.lower.match import Which, applying, nodes_of
 from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
@@ -161,11 +161,12 @@ class _Given(Struct, frozen=True, kw_only=True):
 def _grouped(tir: Tir, given: _Given, which: Which) -> tuple[Grouped, ...]:
     """The groups of each plan. Parts of the rows that a model has the same kernels for are one plan."""
     sets: list[Grouped] = []
+    nodes = nodes_of(tir)
     found: dict[tuple[str, ...], tuple[Group, ...]] = {}  # by the rules that apply
     for mode, rows in given.parts:
         rules = tuple(rule.id for rule in applying(given.rules, given.policy, mode, rows, which))
         if rules not in found:
-            found[rules] = fuse(tir, given.rules, given.policy, mode, rows, which)
+            found[rules] = fuse(tir, given.rules, given.policy, mode, rows, which, nodes)
         groups = found[rules]
         last = sets[-1] if sets else None
         if last and last.mode == mode and alike(given.families, mode, (last.rows, last.groups), (rows, groups)):

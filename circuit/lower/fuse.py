@@ -8,15 +8,22 @@ from circuit.load.policy import Policy
 from circuit.load.rules import Rule
 from circuit.lower.facts import misfits
 from circuit.lower.ir import Group
-from circuit.lower.match import Matcher, Which, applying, why_not
+from circuit.lower.match import Matcher, Nodes, Which, applying, why_not
 from circuit.tir.ir import Concat, Tir, Weight
 
 
 def fuse(
-    tir: Tir, rules: tuple[Rule, ...], policy: Policy, mode: str, rows: tuple[int, int], which: Which
+    tir: Tir,
+    rules: tuple[Rule, ...],
+    policy: Policy,
+    mode: str,
+    rows: tuple[int, int],
+    which: Which,
+    nodes: Nodes | None = None,
 ) -> tuple[Group, ...]:
-    """The groups of an instance, in an order that runs; a node that no rule takes is a PlanError that says why."""
-    matcher = Matcher(tir)
+    """The groups of an instance, in an order that runs; a node that no rule takes is a PlanError that says why. `nodes`
+    are those of the instance, where they are known."""
+    matcher = Matcher(tir, nodes)
     for rule in applying(rules, policy, mode, rows, which):
         matcher.take(rule)
     uncovered = [place for place, owner in enumerate(matcher.owner) if owner is None]

@@ -99,23 +99,36 @@ def applying(
     return tuple(sorted(used, key=lambda rule: (-rule.priority, rule.id)))
 
 
+class Nodes(Struct, frozen=True, kw_only=True):
+    """What rules ask of the nodes of an instance, which is the same for each of its plans. `of_op`: op -> its nodes."""
+
+    graph: Graph
+    kinds: tuple[tuple[str, Facts], ...]
+    of_op: dict[str, list[int]]
+
+
+def nodes_of(tir: Tir) -> Nodes:
+    """The nodes of an instance; those that are alike have one kind, told apart by identity."""
+    kinds: dict[tuple[str, Facts], tuple[str, Facts]] = {}
+    of_op: dict[str, list[int]] = {}
+    for place, node in enumerate(tir.nodes):
+        of_op.setdefault(node.op, []).append(place)
+    found = ((node.op, facts_of(tir, node)) for node in tir.nodes)
+    return Nodes(graph=graph_of(tir), kinds=tuple(kinds.setdefault(kind, kind) for kind in found), of_op=of_op)
+
+
 class Matcher:
     """The state of one matching: who owns each node."""
 
-    def __init__(self, tir: Tir) -> None:
-        self.tir = tir
-        self.graph: Graph = graph_of(tir)
+    def __init__(self, tir: Tir, nodes: Nodes | None = None) -> None:
+        nodes = nodes or nodes_of(tir)
+        self.tir, self.graph, self.kinds, self._of_op = tir, nodes.graph, nodes.kinds, nodes.of_op
         self.owner: list[int | None] = [None] * len(tir.nodes)
         self.chains: list[tuple[Rule, tuple[int, ...]]] = []  # members in the order of the pattern
         self._crossing = [0] * (len(tir.nodes) + 1)  # how many groups have members on both sides of a place
         self._fits: dict[
             tuple[int, int], bool
         ] = {}  # element and kind, by identity, -> does it take the nodes of that kind
-        kinds: dict[tuple[str, Facts], tuple[str, Facts]] = {}
-        self.kinds = [kinds.setdefault(kind, kind) for kind in ((n.op, facts_of(tir, n)) for n in tir.nodes)]
-        self._of_op: dict[str, list[int]] = {}
-        for place, node in enumerate(tir.nodes):
-            self._of_op.setdefault(node.op, []).append(place)
 
     def run(
         self, rules: tuple[Rule, ...], policy: Policy, mode: str, rows: tuple[int, int], which: Which
