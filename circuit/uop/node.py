@@ -290,7 +290,8 @@ def _negative(like: UOp, value: "UOp | float") -> UOp:
 
 
 _SAME = frozenset((Op.ADD, Op.MUL, Op.MULACC, Op.MAX, Op.XOR, Op.FLOORDIV, Op.FLOORMOD, Op.CMPLT))
-ELEMENTWISE = _SAME | {Op.WHERE, Op.SHL, Op.CAST, Op.BITCAST, Op.RECIPROCAL, Op.TRUNC}
+_ONE = frozenset((Op.SHL, Op.CAST, Op.BITCAST, Op.RECIPROCAL, Op.TRUNC, Op.LOAD))
+ELEMENTWISE = _SAME | _ONE - {Op.LOAD} | {Op.WHERE}
 """Ops whose operands have the shape of their value, or axes of one element that are repeated."""
 
 _FIRST = frozenset((Op.SHL, Op.INDEX, Op.SHRINK, Op.AFTER, Op.LOAD, Op.REDUCE, Op.STAGE, Op.EXPAND, Op.RESHAPE))
@@ -300,7 +301,8 @@ _FIRST |= frozenset((Op.PERMUTE, Op.RECIPROCAL, Op.TRUNC, Op.STACK, Op.CALL, Op.
 def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
     if op in _SAME:
         kind = src[0].dtype
-        assert all(s.dtype is kind for s in src), f"{op} of unlike types {[str(s.dtype) for s in src]}"
+        for other in src:
+            assert other.dtype is kind, f"{op} of unlike types {[str(s.dtype) for s in src]}"
         return DType.BOOL if op is Op.CMPLT else kind
     if op in _FIRST:
         return src[0].dtype
@@ -324,9 +326,11 @@ def _dtype(op: Op, src: tuple[UOp, ...], arg: Arg) -> DType:
 
 
 def _shape(op: Op, src: tuple[UOp, ...], arg: Arg) -> tuple[int, ...]:
+    if op in _ONE:
+        return src[0].shape
     if op in _SAME or op is Op.WHERE:
-        shape = src[0].shape
-        return shape if all(s.shape == shape for s in src) else _stretched(op, [s.shape for s in src])
+        shapes = [s.shape for s in src]
+        return shapes[0] if shapes.count(shapes[0]) == len(shapes) else _stretched(op, shapes)
     match op, arg:
         case ((Op.STORE | Op.END | Op.BARRIER | Op.RANGE | Op.CONST), _):
             return ()
@@ -380,8 +384,9 @@ def _ranges(node: UOp, op: Op, src: tuple[UOp, ...]) -> frozenset[UOp]:
     if op is Op.RANGE:
         return src[0].ranges | {node}
     free = src[0].ranges if src else frozenset[UOp]()
-    for other in src[1:]:
-        free = free if other.ranges is free else free | other.ranges
+    for other in src[1:]:  # most have the same ranges, or none
+        if other.ranges and other.ranges is not free:
+            free = free | other.ranges if free else other.ranges
     return free.difference(bound_ranges(node)) if op in _CLOSES else free
 
 
