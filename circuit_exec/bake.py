@@ -47,8 +47,10 @@ def bake(manifest: Manifest, checkpoint: Checkpoint, cache: Cache, progress: Pro
     """The baked weights of `checkpoint`, made if the cache does not have them whole."""
     require_weights(checkpoint)
     to_hash = unhashed_bytes(checkpoint, cache)
-    report = _counted(progress, to_hash + manifest.n_bytes)
+    report = _Counted(progress, to_hash + manifest.n_bytes)
     content = content_hash(checkpoint, cache, report)
+    if report.done < to_hash:
+        report(to_hash - report.done)  # what another process hashed meanwhile
     belongs = Identification(manifest=manifest_digest(manifest), content=content)
     path = entry_path(cache, KIND, f"{key_of('baked', belongs.manifest, belongs.content)}.weights")
     note = None
@@ -76,15 +78,16 @@ def entry_words(baked: BakedWeights, entry: Entry) -> Words:
     return baked.words[entry.offset_bytes // 4 : (entry.offset_bytes + entry.n_bytes) // 4]
 
 
-def _counted(progress: Progress, total: int) -> Callable[[int], None]:
-    done = 0
+class _Counted:
+    """Adds up the bytes that are done, and tells each time how many of the total they are."""
 
-    def report(n_bytes: int) -> None:
-        nonlocal done
-        done += n_bytes
-        progress(done, total)
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.done = 0
+        self._progress, self._total = progress, total
 
-    return report
+    def __call__(self, n_bytes: int) -> None:
+        self.done += n_bytes
+        self._progress(self.done, self._total)
 
 
 def _check_equal(manifest: Manifest, checkpoint: Checkpoint) -> None:

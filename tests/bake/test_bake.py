@@ -18,6 +18,7 @@ from circuit_exec import baked_file
 from circuit_exec.bake import BakedWeights, bake, entry_words
 from circuit_exec.baked_file import Identification, open_payload
 from circuit_exec.cache import Cache
+from circuit_exec.checkpoint.content_hash import content_hash, unhashed_bytes
 from circuit_exec.checkpoint.decode import decode
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.checkpoint.records import Checkpoint
@@ -278,6 +279,21 @@ def test_a_cache_that_cannot_be_written_is_refused(checkpoint: Checkpoint, tmp_p
     assert problem.message == "the cache cannot be written: not a directory"
     assert problem.fix == "make the folder writable, or set XDG_CACHE_HOME to one that is"
     assert problem.file == str(tmp_path / "file" / "met" / "weights")
+
+
+def test_progress_ends_at_its_total_where_another_process_hashed_the_weights_meanwhile(
+    checkpoint: Checkpoint, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted_too_early(checkpoint: Checkpoint, cache: Cache) -> int:
+        before = unhashed_bytes(checkpoint, cache)
+        content_hash(checkpoint, cache, lambda n_bytes: None)
+        return before
+
+    monkeypatch.setattr("circuit_exec.bake.unhashed_bytes", counted_too_early)
+    told: list[tuple[int, int]] = []
+    bake(MANIFEST, checkpoint, cache, lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] > MANIFEST.n_bytes
+    assert told == sorted(told)
 
 
 def test_two_that_bake_at_once_both_end_well(checkpoint: Checkpoint, cache: Cache) -> None:
