@@ -134,6 +134,25 @@ i = { j = 1 }
     assert {place: line_of(document, place) for place in lines} == lines
 
 
+def test_a_key_has_its_line_whatever_stands_around_it() -> None:
+    rows = (
+        'a.b = "x # [y]" # c', "c = 1979-05-27 07:32:00\r", "d-e = '#'\t", 'f = ["]", # "[', """  '''#[""",
+        """''', [1], # ]""", "]", "[t] # [u]", "'g' = 0x1F", 'h = """', '"""', 'i = ""', "j = {k = '}'} # {",
+        "l = [{m = [1]},", " {m = 2}]", "n = 1",
+    )  # fmt: skip
+    document = read_toml(Source(path="c", text="\n".join(rows)))
+    written = {("a", "b"): 1, ("c",): 2, ("d-e",): 3, ("f",): 4, ("t",): 8, ("t", "g"): 9, ("t", "h"): 10}
+    written |= {("t", "i"): 12, ("t", "j"): 13, ("t", "l"): 14, ("t", "n"): 16}
+    assert {path: line_of(document, path) for path in written} == written
+    assert document.data["f"] == ["]", "#[\n", [1]]
+
+
+def test_an_inline_table_may_go_over_several_lines() -> None:
+    document = read_toml(Source(path="c", text='a = {b = 1,\n  c = "\\e", # x }\n}\nd = 1\n'))
+    assert document.data == {"a": {"b": 1, "c": "\x1b"}, "d": 1}
+    assert (line_of(document, ("a", "c")), line_of(document, ("d",))) == (1, 4)
+
+
 def test_every_written_key_of_our_own_files_has_a_line_that_shows_it() -> None:
     for source in library().files:
         document, rows = read_toml(source), source.text.splitlines()

@@ -9,7 +9,7 @@ from circuit.load.audit_policy import OPS
 from circuit.load.inputs import Library
 from circuit.load.policy import load_policy, with_choices
 from circuit.pipeline import Goal, GroupedSet, PlanSet, audit_of_groups, audited, compiled, lowered
-from circuit.report.audit import Audit, violations
+from circuit.report.audit import Audit, multiplying_ops, violations
 from circuit.report.ports import ports
 from circuit.report.roofline import Work, roofline
 from circuit.report.units import ran
@@ -55,6 +55,16 @@ def codes_goal() -> Goal:
 def audit_of_codes(library: Library) -> Audit:
     groups = next(result for _, result in of_codes(library) if isinstance(result, GroupedSet))
     return audit_of_groups(groups, library, codes_goal())
+
+
+def test_which_ops_multiply_is_the_same_for_every_model_that_asks() -> None:
+    shared = own_library()
+    for model_type in ("qwen3", "llama", "qwen2"):
+        tir = compiled(texts(case(model_type)), LIBRARY, GOAL).bound.tir
+        found = multiplying_ops(tir, shared)
+        assert found == multiplying_ops(tir, own_library())
+        assert found >= {"linear", "attention"}
+        assert found.isdisjoint(("embed", "residual_add", "argmax", "kv_write"))
 
 
 def test_under_the_own_policy_every_site_that_something_is_required_of_is_exempt_with_a_reason() -> None:
