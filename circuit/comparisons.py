@@ -10,7 +10,7 @@ from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.named_plan import NamedLaunch, NamedPlan
 from circuit.load.rules import load_rules
 from circuit.load.settings import is_setting
-from circuit.pipeline import Compiled, Goal, compiled, planned_by
+from circuit.pipeline import Compiled, Goal, compiled_once, planned_by
 from circuit.plan.kernels import wired_by
 from circuit.report.computed import computed
 from circuit.report.lkb import Base, Lkb, lkb
@@ -36,7 +36,7 @@ def plans_compared(one: Asked, other: Asked, library: Library, other_library: Li
 def kernel_base(asked: Asked, library: Library, device: Device | None) -> Lkb:
     """What of the class's kernels a model uses, beside the same model with a launch for each op."""
     checkpoint, goal = asked
-    made = compiled(checkpoint, library, goal)
+    made = compiled_once(checkpoint, library, goal)
     side = _side(made, library, goal)
     choices = tuple(choice for choice in goal.choices if not is_setting(choice))
     unfused = planned_by(made, library, replace(goal, choices=choices, rules="reference"))
@@ -68,14 +68,14 @@ def named_plans(asked: Asked, library: Library) -> tuple[NamedPlan, ...]:
                 for each in plan.launches
             ),
         )
-        for plan in compiled(checkpoint, library, goal).plans
+        for plan in compiled_once(checkpoint, library, goal).plans
     )
 
 
 def side_of(asked: Asked, library: Library) -> Side:
     """The plans of a side, and what each of them computes."""
     checkpoint, goal = asked
-    return _side(compiled(checkpoint, library, goal), library, goal)
+    return _side(compiled_once(checkpoint, library, goal), library, goal)
 
 
 def _side(made: Compiled, library: Library, goal: Goal) -> Side:

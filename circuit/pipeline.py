@@ -56,6 +56,10 @@ class Goal(Struct, frozen=True, kw_only=True):
     scheduled: bool = True
 
 
+COMPILED = "compiled"
+"""What a kept `Compiled` is named by, with the checkpoint and the goal."""
+
+
 class Mapped(Struct, frozen=True, kw_only=True):
     """What the checkpoint says, and what became of each key of its config."""
 
@@ -292,6 +296,12 @@ def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compi
             case PlanSet():
                 planned = result
     return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=planned.plans, shared=planned.shared)
+
+
+def compiled_once(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
+    """The same for reports, of which several ask for one model: what one had compiled is kept for the next."""
+    assert not goal.scheduled, "kernels to be rendered are kept where they are built"
+    return once(library, (COMPILED, checkpoint, goal), lambda: compiled(checkpoint, library, goal))
 
 
 def planned_by(made: Compiled, library: Library, goal: Goal) -> tuple[Plan, ...]:

@@ -13,7 +13,7 @@ from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.instructions import load_instructions
 from circuit.load.policy import load_policy
 from circuit.load.proofs import proving_class
-from circuit.pipeline import Compiled, Goal, audit_of_groups, compiled, policy_of
+from circuit.pipeline import Compiled, Goal, audit_of_groups, compiled_once, policy_of
 from circuit.plan.kernels import panel_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def assessed(
     `asked` for and does not fit is a PlanError."""
     from circuit.report.fit import check_asked
 
-    made = compiled(checkpoint, library, goal)
+    made = compiled_once(checkpoint, library, goal)
     (report,) = assessed_on(made, library, goal, (device,), reserved, asked)
     if asked is not None:
         stated = next(each for each in made.mapped.ledger.entries if "context" in each.became)
@@ -89,7 +89,7 @@ def precisions(checkpoint: CheckpointTexts, library: Library, goal: Goal, device
     from circuit.report.precision import Precision, differences, paths, sites
     from circuit.report.said import declared
 
-    made = compiled(checkpoint, library, goal)
+    made = compiled_once(checkpoint, library, goal)
     hardware, policy, ledger = load_hardware(library, goal.hardware_class), policy_of(library, goal), made.mapped.ledger
     found = sites(made.bound.tir, made.plans, hardware)
     if broken := differences(found):
@@ -112,7 +112,7 @@ def displayed(
     checkpoint: CheckpointTexts, library: Library, goal: Goal, device: Device | None, name: str, shown: "Shown"
 ) -> "Display":
     """What is shown of a model, which its user calls `name`, on the goal's class, or on a device of it."""
-    return displayed_on(compiled(checkpoint, library, goal), library, goal, device, name, shown)
+    return displayed_on(compiled_once(checkpoint, library, goal), library, goal, device, name, shown)
 
 
 def displayed_on(

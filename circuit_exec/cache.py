@@ -49,8 +49,9 @@ def entry_path(cache: Cache, kind: str, name: str) -> Path:
     return cache.root / kind / name
 
 
-def write_entry(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Makes the entry at `path` from what `write` writes; on any error or interrupt nothing is left behind."""
+def write_entry(path: Path, write: Callable[[BinaryIO], None], synced: bool = True) -> None:
+    """Makes the entry at `path` from what `write` writes; on any error or interrupt nothing is left behind. `synced`:
+    so that also a machine that stops at once leaves the whole entry or none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path.parent)
@@ -61,7 +62,8 @@ def write_entry(path: Path, write: Callable[[BinaryIO], None]) -> None:
         with file:
             write(file)
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
             temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -72,9 +74,10 @@ def write_entry(path: Path, write: Callable[[BinaryIO], None]) -> None:
 
 
 def write_checked(path: Path, body: bytes) -> None:
-    """Makes the entry at `path` of `body` and its hash, which `read_checked` compares."""
+    """Makes the entry at `path` of `body` and its hash, by which `read_checked` knows one that is not whole; so nobody
+    waits for the disk."""
     data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-    write_entry(path, lambda file: _write_all(file, data))
+    write_entry(path, lambda file: _write_all(file, data), synced=False)
 
 
 def read_checked(path: Path) -> bytes | None:

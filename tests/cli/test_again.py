@@ -63,6 +63,36 @@ def test_a_report_that_is_asked_for_again_is_the_same_and_plans_nothing(
     assert capsys.readouterr().out == first != ""
 
 
+AFTER = (
+    "circuit plan A --hardware h200",
+    "circuit memory A --hardware h200",
+    "circuit precision A --hardware h200",
+    "circuit lkb A --hardware h200",
+    "circuit venn A B --hardware h200",
+    "circuit diff --plans A B --class hopper",
+    "circuit display B --hardware h200",
+)
+
+
+@pytest.mark.parametrize("command", AFTER)
+def test_a_model_that_one_report_had_compiled_is_not_compiled_for_another(
+    command: str, models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = status(command.split())
+    anew = capsys.readouterr().out
+    shutil.rmtree(models / "cache")
+    for model in ("A", "B"):
+        assert status(f"circuit display {model} --class hopper".split()) == 0
+    capsys.readouterr()
+
+    def compiled(*_: object, **__: object) -> object:
+        raise AssertionError("it is compiled again")
+
+    monkeypatch.setattr("circuit.pipeline.compiled", compiled)
+    assert status(command.split()) == code
+    assert capsys.readouterr().out == anew != ""
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from circuit.load.inputs import Library, once
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import COMPILED, Compiled, Goal, compiled, compiled_once
 from circuit.plan.text import unfolded_text
 from circuit.text import Source
 from circuit_exec.cache import Cache, key_of, write_checked
@@ -144,3 +144,33 @@ def test_a_plan_made_with_what_is_kept_is_the_plan_made_anew(tmp_path: Path, har
     assert (none, kept) == (False, True)
     assert first == again == anew
     assert compiled(texts, library(), goal).plans == compiled(texts, kept_of(library(), cache).library, goal).plans
+
+
+def test_a_compiled_model_is_kept_as_it_is_in_an_entry_of_its_own(tmp_path: Path) -> None:
+    texts = checkpoint_texts(open_checkpoint(str(write_config(tmp_path, tiny_config("qwen3")))))
+    cache = Cache(root=tmp_path)
+    anew = {name: compiled(texts, library(), Goal(hardware_class=name, scheduled=False)) for name in ("avx2", "hopper")}
+
+    def asked(name: str) -> tuple[Compiled, bool]:
+        kept, goal = kept_of(library(), cache), Goal(hardware_class=name, scheduled=False)
+        had = kept.library.kept((COMPILED, texts, goal)) is not None
+        made = compiled_once(texts, kept.library, goal)
+        kept.keep()
+        return made, had
+
+    for name, made in anew.items():
+        assert asked(name) == (made, False)
+        assert asked(name) == (made, True)
+    entries = sorted((tmp_path / COMPILED).iterdir())
+    assert len(entries) == 2
+    for path in entries:
+        path.write_bytes(path.read_bytes()[:-1])
+    for name, made in anew.items():
+        assert asked(name) == (made, False)
+        assert asked(name) == (made, True)
+
+
+def test_kernels_to_be_rendered_are_not_kept_with_reports(tmp_path: Path) -> None:
+    texts = checkpoint_texts(open_checkpoint(str(write_config(tmp_path, tiny_config("qwen3")))))
+    with pytest.raises(AssertionError, match="are kept where they are built"):
+        compiled_once(texts, library(), Goal(hardware_class="avx2"))
