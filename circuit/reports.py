@@ -54,6 +54,7 @@ def assessed_on(
 ) -> "tuple[Planner, ...]":
     """The planner's reports of a model on several devices of one class: its plans are the same."""
     from circuit.load.engines import load_engines
+    from circuit.report.cost import Costs
     from circuit.report.planner import planner
     from circuit.report.said import inputs, relations_of
 
@@ -64,7 +65,7 @@ def assessed_on(
         *inputs(made.mapped.ledger, policy, default, "recipes/default.toml"),
         relations_of(hardware, proving_class(library, hardware)),
     )
-    found = load_engines(library)
+    found, costs = load_engines(library), Costs()
     judged, instructions = audit_of_groups(made.groups, library, goal), load_instructions(library)
     return tuple(
         planner(
@@ -79,6 +80,7 @@ def assessed_on(
             instructions=instructions,
             reserved=reserved,
             asked=asked,
+            costs=costs,
         )
         for device in devices
     )

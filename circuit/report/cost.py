@@ -6,12 +6,14 @@ definition must do at least, and a schedule can only add to them.
 """
 
 import math
+from collections import Counter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from circuit.lower.ir import Kernel
 from circuit.report.positions import Step, counts
-from circuit.report.touched import Leaves, Touched, leaves, slot_of
+from circuit.report.touched import Leaves, Places, Touched, leaves, slot_of
 from circuit.uop.node import DType, Fold, Op, UOp, bound_ranges, const_value, toposort
 from circuit.uop.orders import CHUNK, LANES
 
@@ -35,72 +37,120 @@ class Cost(Struct, frozen=True, kw_only=True):
     dots: int
 
 
-def cost_of(kernel: Kernel, step: Step) -> Cost:
-    """The cost of one launch of the kernel in such a step."""
-    return _Count(kernel, step).cost()
+class Costs:
+    """What a report knows of kernels' costs: a definition is gone through once, and each step counted once."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Kernel, _Tally] = {}
+        self._known: dict[tuple[Kernel, Step], Cost] = {}
+
+    def of(self, kernel: Kernel, step: Step) -> Cost:
+        """The cost of one launch of the kernel in such a step."""
+        if step.rows == 1 and not self.follows_position(kernel):  # one row is as any other
+            step = replace(step, first=0)
+        if (kernel, step) not in self._known:
+            self._known[kernel, step] = _Count(self._tally(kernel), step).cost()
+        return self._known[kernel, step]
+
+    def follows_position(self, kernel: Kernel) -> bool:
+        """Whether the cost depends on where in their sequences the rows are: whether a loop runs over positions."""
+        return self._tally(kernel).follows_position
+
+    def _tally(self, kernel: Kernel) -> "_Tally":
+        if kernel not in self._tallies:
+            self._tallies[kernel] = _Tally(kernel)
+        return self._tallies[kernel]
 
 
-def follows_position(kernel: Kernel) -> bool:
-    """Whether the cost depends on where in their sequences the rows are: whether a loop runs over positions."""
-    ends = (node.src[0] for node in toposort(*kernel.definition) if node.op is Op.RANGE)
-    return any(end.op not in (Op.CONST, Op.PARAM) for end in ends)
+Ranges = frozenset[UOp]
+
+
+class _Tally:
+    """What a kernel does, whatever the step: how many nodes do the same kind of work under the same loops.
+
+    `loaded` and `stored`: the places of a slot, each once. `values` and `codes` are told apart by loops and leaves;
+    `joins` are REDUCEs that add up parts.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.places = Places(kernel)
+        self.loaded: dict[int, dict[UOp, None]] = {}
+        self.stored: dict[int, dict[UOp, None]] = {}
+        self.products, self.folds, self.dots = Counter[Ranges](), Counter[Ranges](), Counter[Ranges]()
+        self.values, self.codes = Counter[tuple[Ranges, Leaves]](), Counter[tuple[Ranges, Leaves]]()
+        self.joins: list[UOp] = []
+        self.follows_position = False
+        self._leaves: dict[UOp, Leaves] = {}
+        self._of_codes: dict[UOp, bool] = {}
+        for node in toposort(*kernel.definition):
+            self._add(node)
+
+    def _add(self, node: UOp) -> None:
+        """`node` comes after what it is made of."""
+        self._leaves[node] = leaves(node, self._leaves)
+        integers = (s for s in node.src if s.dtype in (DType.U32, DType.I32))
+        self._of_codes[node] = node.op is Op.LOAD or any(self._of_codes[s] for s in integers)
+        match node.op:
+            case Op.RANGE if node.src[0].op not in (Op.CONST, Op.PARAM):
+                self.follows_position = True
+            case Op.LOAD | Op.STORE:
+                slot = slot_of(node.src[0].src[0])
+                if slot is not None:
+                    touched = self.loaded if node.op is Op.LOAD else self.stored
+                    touched.setdefault(slot, {}).setdefault(node.src[0].src[1])
+            case Op.REDUCE if node.dtype is DType.F32:
+                of = self.products if _multiplies(node) else self.folds
+                of[node.ranges | frozenset(bound_ranges(node))] += 1
+                self.joins.append(node)
+            case Op.REDUCE if node.dtype is DType.I32 and _multiplies(node):
+                self.dots[node.ranges | frozenset(bound_ranges(node))] += 1
+            case _ if node.dtype is DType.F32 and node.op in _WORK:
+                self.values[node.ranges, self._leaves[node]] += 1
+            case _ if node.dtype is DType.U32 and node.op in _ON_CODES and self._of_codes[node]:
+                self.codes[node.ranges, self._leaves[node]] += 1
+
+
+def _multiplies(node: UOp) -> bool:
+    return isinstance(node.arg, Fold) and node.arg.op == "mulacc"
 
 
 class _Count:
-    def __init__(self, kernel: Kernel, step: Step) -> None:
-        self._kernel, self._step = kernel, step
-        self._touched = Touched(kernel, step)
-        self._trips: dict[frozenset[UOp], int] = {}
+    """Counts what a kernel does in one step."""
+
+    def __init__(self, tally: _Tally, step: Step) -> None:
+        self._tally, self._step = tally, step
+        self._touched = Touched(tally.places, step)
+        self._trips: dict[Ranges, int] = {}
         self._ends: dict[tuple[UOp, int], list[int]] = {}
-        self._leaves: dict[UOp, Leaves] = {}
-        self._loaded: dict[UOp, bool] = {}
 
     def cost(self) -> Cost:
-        touched: dict[tuple[Op, int], list[UOp]] = {}
-        products = others = codes = dots = 0
-        for node in toposort(*self._kernel.definition):
-            self._leaves[node] = leaves(node, self._leaves)
-            match node.op:
-                case Op.LOAD | Op.STORE:
-                    slot = slot_of(node.src[0].src[0])
-                    if slot is not None:
-                        touched.setdefault((node.op, slot), []).append(node.src[0].src[1])
-                case Op.REDUCE if node.dtype is DType.F32:
-                    assert isinstance(node.arg, Fold), node
-                    count = self._count(node.ranges | frozenset(bound_ranges(node)))
-                    if node.arg.op == "mulacc":
-                        products += count
-                    else:
-                        others += count
-                    others += self._joins(node)
-                case Op.REDUCE if node.dtype is DType.I32 and isinstance(node.arg, Fold) and node.arg.op == "mulacc":
-                    dots += self._count(node.ranges | frozenset(bound_ranges(node)))
-                case _ if node.dtype is DType.F32 and node.op in _WORK:
-                    others += self._times(node)
-                case _ if node.dtype is DType.U32 and node.op in _ON_CODES and self._of_codes(node):
-                    codes += self._times(node)
-        slots = range(len(self._kernel.slots))
+        tally = self._tally
         return Cost(
-            read=tuple(
-                ELEMENT_BYTES * self._touched.elements(slot, touched.get((Op.LOAD, slot), [])) for slot in slots
-            ),
-            written=tuple(
-                ELEMENT_BYTES * self._touched.elements(slot, touched.get((Op.STORE, slot), [])) for slot in slots
-            ),
-            products=products,
-            others=others,
-            codes=codes,
-            dots=dots,
+            read=self._bytes(tally.loaded),
+            written=self._bytes(tally.stored),
+            products=self._times(tally.products),
+            others=self._times(tally.folds) + sum(map(self._joins, tally.joins)) + self._apart(tally.values),
+            codes=self._apart(tally.codes),
+            dots=self._times(tally.dots),
         )
 
-    def _of_codes(self, node: UOp) -> bool:
-        """Whether an integer is made of a word that was loaded, not of loops alone."""
-        if node not in self._loaded:
-            below = (s for s in node.src if s.dtype in (DType.U32, DType.I32))
-            self._loaded[node] = node.op is Op.LOAD or any(self._of_codes(s) for s in below)
-        return self._loaded[node]
+    def _bytes(self, touched: dict[int, dict[UOp, None]]) -> tuple[int, ...]:
+        slots = range(len(self._tally.places.slots))
+        return tuple(ELEMENT_BYTES * self._touched.elements(slot, tuple(touched.get(slot, ()))) for slot in slots)
 
-    def _count(self, ranges: frozenset[UOp]) -> int:
+    def _times(self, counts: Counter[Ranges]) -> int:
+        """How often nodes are computed: once for each combination of their loops."""
+        return sum(nodes * self._count(ranges) for ranges, nodes in counts.items())
+
+    def _apart(self, counts: Counter[tuple[Ranges, Leaves]]) -> int:
+        """How often values are computed: once for each combination of what they are made of, or of their loops."""
+        total = 0
+        for (ranges, found), nodes in counts.items():
+            count = self._count(ranges)
+            total += nodes * (count if found is None else min(count, self._touched.distinct(found)))
+        return total
+
+    def _count(self, ranges: Ranges) -> int:
         """How often what depends on the ranges is computed."""
         if ranges not in self._trips:
             self._trips[ranges] = self._product(ranges)
@@ -117,7 +167,7 @@ class _Count:
                 return self._product(node.ranges | {r}, chunked=r)
         return 0
 
-    def _product(self, ranges: frozenset[UOp], chunked: UOp | None = None) -> int:
+    def _product(self, ranges: Ranges, chunked: UOp | None = None) -> int:
         """The product of the ends of the ranges, summed over rows; of `chunked`, its chunks count."""
         fixed = 1
         of_rows: list[tuple[UOp, int]] = []
@@ -144,12 +194,6 @@ class _Count:
             positions = range(self._step.first, self._step.first + self._step.rows)
             self._ends[end, part] = counts(end, part, positions)
         return self._ends[end, part]
-
-    def _times(self, node: UOp) -> int:
-        """How often a value is computed: once for each combination of what it is made of, or of its loops."""
-        found = self._leaves[node]
-        count = self._count(node.ranges)
-        return count if found is None else min(count, self._touched.distinct(found))
 
 
 _ON_CODES = frozenset((Op.ADD, Op.MUL, Op.XOR, Op.SHL, Op.FLOORDIV, Op.FLOORMOD))

@@ -8,7 +8,7 @@ from msgspec import Struct
 from circuit.load.devices import Device
 from circuit.lower.ir import Kernel
 from circuit.plan.ir import Plan
-from circuit.report.cost import cost_of
+from circuit.report.cost import Costs
 from circuit.report.positions import Step
 from circuit.report.roofline import ON_REQUEST, Work, steps_of
 
@@ -31,11 +31,13 @@ class Laxity(Struct, frozen=True, kw_only=True):
     saved_s: float | None
 
 
-def laxity(fused: tuple[Plan, ...], unfused: tuple[Plan, ...], work: Work, device: Device | None) -> tuple[Laxity, ...]:
+def laxity(
+    fused: tuple[Plan, ...], unfused: tuple[Plan, ...], work: Work, device: Device | None, costs: Costs
+) -> tuple[Laxity, ...]:
     """Of every rule that fuses, in the order of the plan. `unfused` are the plans with a launch for each op."""
     plan, step = next(steps_of(fused, work))
     single, _ = next(steps_of(unfused, work))
-    moved = _Moved(step)
+    moved = _Moved(step, costs)
     alone = {member: single.kernels[launch.kernel] for launch in single.launches for member in launch.members}
     found: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     for launch in plan.launches:
@@ -71,13 +73,13 @@ def _saved_s(n_bytes: int, launches: int, device: Device) -> float:
 class _Moved:
     """Bytes of edges, weights and states that kernels read and write in one step; of the step's arrays, none."""
 
-    def __init__(self, step: Step) -> None:
-        self._step = step
+    def __init__(self, step: Step, costs: Costs) -> None:
+        self._step, self._costs = step, costs
         self._known: dict[Kernel, int] = {}
 
     def bytes_of(self, kernel: Kernel) -> int:
         if kernel not in self._known:
-            cost = cost_of(kernel, self._step)
+            cost = self._costs.of(kernel, self._step)
             moved = zip(kernel.slots, cost.read, cost.written, strict=True)
             self._known[kernel] = sum(read + written for slot, read, written in moved if slot.kind != "step")
         return self._known[kernel]

@@ -13,6 +13,7 @@ from circuit.lower.evidence import losses
 from circuit.lower.proven import rule_hash
 from circuit.plan.ir import Plan
 from circuit.report.computed import Computed, differences
+from circuit.report.cost import Costs
 from circuit.report.laxity import Laxity, laxity
 from circuit.report.measured import against_evidence
 from circuit.report.promotion import Differing, Promotion, more_share, promotions
@@ -110,7 +111,8 @@ class _At(Struct, frozen=True, kw_only=True):
 def lkb(side: Side, unfused: tuple[Plan, ...], base: Base, device: Device | None) -> Lkb:
     """The report of a model's plans; `unfused` are its plans with a launch for each op."""
     works = [replace(work, context=min(work.context, side.tir.context)) for work in (WORKS[0], FIRST_PREFILL)]
-    shares = (None, None) if device is None else shares_of(side.plans, device)
+    costs = Costs()
+    shares = (None, None) if device is None else shares_of(side.plans, device, costs)
     ats = [_at(side, work, share) for work, share in zip(works, shares, strict=True)]
     families = tuple(_families(side, ats, base.records))
     relations = tuple(_relations(side, ats, base.records))
@@ -133,7 +135,7 @@ def lkb(side: Side, unfused: tuple[Plan, ...], base: Base, device: Device | None
         promotions=promotions(_differing(ats[0])),
         defaults=tuple(_defaults(side, base.records)),
         unmeasured=tuple((each.rule, each.shares[0]) for each in relations if each.against and each.launches[0]),
-        laxity=tuple(found for work in works for found in laxity(side.plans, unfused, work, device)),
+        laxity=tuple(found for work in works for found in laxity(side.plans, unfused, work, device, costs)),
     )
 
 

@@ -13,6 +13,7 @@ from circuit.load.hardware import HardwareClass, is_rendered
 from circuit.load.instructions import Instruction
 from circuit.plan.ir import Plan
 from circuit.report.audit import Audit
+from circuit.report.cost import Costs
 from circuit.report.fit import AskedFit, Fit, fit
 from circuit.report.memory import Memory, memory
 from circuit.report.ports import Port, ports
@@ -59,9 +60,10 @@ def planner(
     instructions: tuple[Instruction, ...],
     reserved: int = 0,
     asked: AskedFit | None = None,
+    costs: Costs,
 ) -> Planner:
     """The report. `given` is what the plans were made from; `reserved`: bytes of the device's memory that are not for
-    the plan. What is `asked` for is a work too.
+    the plan. What is `asked` for is a work too. `costs` are those of reports on the same plans.
     """
     held = memory(plans, panel)
     made: list[Roofline] = []
@@ -70,7 +72,7 @@ def planner(
         if work.mode == "decode" or work is FIRST_PREFILL:
             work = replace(work, context=min(work.context, plans[0].context))
         try:
-            made.append(roofline(plans, device, work, PORTABLE))
+            made.append(roofline(plans, device, work, PORTABLE, costs=costs))
         except PlanError as error:
             left_out.append((work, error.problems[0].message))
     firsts = [next((roof for roof in made if roof.work.mode == mode), None) for mode in ("decode", "prefill")]

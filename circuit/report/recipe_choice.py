@@ -14,6 +14,7 @@ from circuit.load.devices import Device
 from circuit.load.hardware import HardwareClass, rows_of
 from circuit.load.policy import Key, Policy, policy_value
 from circuit.plan.ir import Plan
+from circuit.report.cost import Costs
 from circuit.report.fit import AskedFit, check_asked
 from circuit.report.memory import Memory, longest_context, memory, most_sequences, needed
 from circuit.report.roofline import Work, roofline
@@ -148,11 +149,11 @@ def _options(priced: Priced, keys: tuple[Key, ...], policy: Policy) -> Iterator[
 def _price(
     plans: tuple[Plan, ...], held: Memory, wish: Wish, device: Device, usable: int, rows: int
 ) -> tuple[Memory, Price]:
-    context = _priced_context(held, wish)
+    context, costs = _priced_context(held, wish), Costs()
 
     def step(sequences: int) -> float:
         work = Work(name=f"decode {sequences}", mode="decode", sequences=sequences, context=context)
-        return roofline(plans, device, work).ceiling_s
+        return roofline(plans, device, work, costs=costs).ceiling_s
 
     one = step(1)
     fitting = min(rows, most_sequences(held, usable, context))

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device, rate
-from circuit.lower.ir import Kernel, Slot
+from circuit.lower.ir import Slot
 from circuit.plan.ir import Plan
-from circuit.report.cost import Cost, cost_of, follows_position
+from circuit.report.cost import Cost, Costs
 from circuit.report.positions import Step
 
 PORTABLE = "fma.f32"
@@ -117,16 +117,18 @@ class Roofline(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-def roofline(plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PORTABLE) -> Roofline:
-    """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError."""
-    return timed(counted(plans, work), device, unit)
+def roofline(
+    plans: tuple[Plan, ...], device: Device, work: Work, unit: str = PORTABLE, *, costs: Costs | None = None
+) -> Roofline:
+    """The roofline of the plan of the set that covers the work. A context beyond the plan's is a PlanError. `costs` are
+    those of the report, where it has more to ask of the same kernels."""
+    return timed(counted(plans, work, Costs() if costs is None else costs), device, unit)
 
 
-def counted(plans: tuple[Plan, ...], work: Work) -> Counted:
+def counted(plans: tuple[Plan, ...], work: Work, costs: Costs) -> Counted:
     """What the plan of the set that covers the work does in it. A context beyond the plan's is a PlanError."""
     steps = tuple(steps_of(plans, work))
-    costs: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
-    known: dict[tuple[Kernel, Step], Cost] = {}
+    found: dict[tuple[str, str], list[tuple[Cost, tuple[Slot, ...], int]]] = {}
     launches = 0
     for plan, step in steps:
         times: dict[tuple[str, int], int] = {}
@@ -136,16 +138,14 @@ def counted(plans: tuple[Plan, ...], work: Work) -> Counted:
             times[launch.rule, launch.kernel] = times.get((launch.rule, launch.kernel), 0) + 1
         for (rule, place), count in times.items():
             kernel = plan.kernels[place]
-            like = step if follows_position(kernel) else replace(step, first=0)
-            if (kernel, like) not in known:
-                known[kernel, like] = cost_of(kernel, like)
-            costs.setdefault((rule, kernel.name), []).append((known[kernel, like], kernel.slots, count))
+            like = step if costs.follows_position(kernel) else replace(step, first=0)
+            found.setdefault((rule, kernel.name), []).append((costs.of(kernel, like), kernel.slots, count))
             launches += count
     return Counted(
         work=work,
         rows=steps[0][0].rows,
         steps=len(steps),
-        sites=tuple(_counts(rule, name, found) for (rule, name), found in costs.items()),
+        sites=tuple(_counts(rule, name, each) for (rule, name), each in found.items()),
         launches=launches,
         tokens=work.sequences * (1 if work.mode == "decode" else work.context),
     )

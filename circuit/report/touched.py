@@ -5,7 +5,6 @@ index takes are the product over its roots, where overlapping digits of a root c
 """
 
 import math
-from collections.abc import Iterable
 
 from circuit.lower.ir import Kernel
 from circuit.report.positions import Step, below, formula
@@ -16,17 +15,71 @@ Digits = tuple[int, int | None]
 """Which part of a number is seen: its value modulo the second, without that modulo the first; None is all above."""
 
 
+Atoms = tuple[tuple[UOp, tuple[Digits, ...]], ...]
+"""The independent things that integers are made of, and which digits of each they see: none overlap or touch."""
+
+
+class Places:
+    """What the indices of one kernel are made of, whatever the step."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.slots = kernel.slots
+        self.names = {slot.slot: slot.name for slot in kernel.slots if slot.kind == "step"}
+        self._atoms: dict[tuple[UOp, ...], Atoms] = {}
+
+    def atoms(self, places: tuple[UOp, ...]) -> Atoms:
+        """What some integers are made of, together."""
+        if places not in self._atoms:
+            found: dict[UOp, set[Digits]] = {}
+            for place in places:
+                for term in _terms(place):
+                    for root, digits in self._roots(term):
+                        found.setdefault(root, set()).add(digits)
+            self._atoms[places] = tuple((root, _merged(digits)) for root, digits in found.items())
+        return self._atoms[places]
+
+    def _roots(self, term: UOp) -> list[tuple[UOp, Digits]]:
+        """What a term varies with, and which digits of it the term sees."""
+        root, digits = _digits(term)
+        match root.op:
+            case Op.CONST:
+                return []
+            case Op.LOAD if self.named(root) == "page_tables":
+                return self._page(root)
+            case Op.CAST | Op.BITCAST:
+                return self._roots(root.src[0])
+        return [(root, digits)]
+
+    def _page(self, load: UOp) -> list[tuple[UOp, Digits]]:
+        """A page is its sequence's, and one of its numbers; a number that is a sum is one thing."""
+        terms = _terms(load.src[0].src[1])
+        own = [term for term in terms if self.named(_digits(term)[0]) == "sequences"]
+        number = [_unclamped(term) for term in terms if term not in own]
+        roots = [pair for term in own for pair in self._roots(term)]
+        parts = [part for term in number for part in _terms(term)]
+        if len(parts) == 1:
+            return [*roots, *self._roots(parts[0])]
+        return [*roots, *((term, (1, None)) for term in number)]
+
+    def named(self, load: UOp) -> str | None:
+        """The step array that a LOAD reads."""
+        if load.op is not Op.LOAD:
+            return None
+        slot = slot_of(load.src[0].src[0])
+        return None if slot is None else self.names.get(slot)
+
+
 class Touched:
     """Counts elements of one kernel in one step."""
 
-    def __init__(self, kernel: Kernel, step: Step) -> None:
-        self._kernel, self._step = kernel, step
-        self._names = {slot.slot: slot.name for slot in kernel.slots if slot.kind == "step"}
+    def __init__(self, places: Places, step: Step) -> None:
+        self._places, self._step = places, step
+        self._spans: dict[UOp, tuple[int, int]] = {}
 
-    def elements(self, slot: int, places: list[UOp]) -> int:
-        """How many elements of a slot the places are, together."""
-        total = sum(self.distinct([place]) for place in dict.fromkeys(places))
-        shape = self._kernel.slots[slot]
+    def elements(self, slot: int, places: tuple[UOp, ...]) -> int:
+        """How many elements of a slot the places are, together; each place is given once."""
+        total = sum(self.distinct((place,)) for place in places)
+        shape = self._places.slots[slot]
         if shape.kind not in ("in", "out", "scratch") or not places:
             return total
         rows = self._step.sequences * self._step.rows if shape.rows == "n" else self._step.logit_rows
@@ -36,64 +89,23 @@ class Touched:
             covered = max(covered, hi + 1)
         return min(total, rows * columns)
 
-    def distinct(self, places: Iterable[UOp]) -> int:
+    def distinct(self, places: tuple[UOp, ...]) -> int:
         """How many values some integers take together: the product over the independent things they are made of."""
-        atoms: dict[UOp, set[Digits]] = {}
-        for place in places:
-            for term in _terms(place):
-                for root, digits in self._roots(term):
-                    atoms.setdefault(root, set()).add(digits)
-        return math.prod(self._taken(root, found) for root, found in atoms.items())
+        return math.prod(self._taken(root, digits) for root, digits in self._places.atoms(places))
 
-    def _taken(self, root: UOp, digits: set[Digits]) -> int:
-        """How many values the digits of a root take: overlapping and touching ones count once."""
-        lo, hi = self._span(root)
-        merged: list[Digits] = []
-        for least, most in sorted(digits, key=lambda each: each[0]):
-            if merged and (merged[-1][1] is None or merged[-1][1] >= least):
-                known = merged[-1][1]
-                top = None if known is None or most is None else max(known, most)
-                merged[-1] = (merged[-1][0], top)
-            else:
-                merged.append((least, most))
-        parts = (hi // least - lo // least + 1 if most is None else most // least for least, most in merged)
+    def _taken(self, root: UOp, digits: tuple[Digits, ...]) -> int:
+        """How many values the digits of a root take."""
+        if root not in self._spans:
+            self._spans[root] = self._span(root)
+        lo, hi = self._spans[root]
+        parts = (hi // least - lo // least + 1 if most is None else most // least for least, most in digits)
         return min(math.prod(parts), hi - lo + 1)
-
-    def _roots(self, term: UOp) -> list[tuple[UOp, Digits]]:
-        """What a term varies with, and which digits of it the term sees."""
-        root, digits = _digits(term)
-        match root.op:
-            case Op.CONST:
-                return []
-            case Op.LOAD if self._named(root) == "page_tables":
-                return self._page(root)
-            case Op.CAST | Op.BITCAST:
-                return self._roots(root.src[0])
-        return [(root, digits)]
-
-    def _page(self, load: UOp) -> list[tuple[UOp, Digits]]:
-        """A page is its sequence's, and one of its numbers; a number that is a sum is one thing."""
-        terms = _terms(load.src[0].src[1])
-        own = [term for term in terms if self._named(_digits(term)[0]) == "sequences"]
-        number = [_unclamped(term) for term in terms if term not in own]
-        roots = [pair for term in own for pair in self._roots(term)]
-        parts = [part for term in number for part in _terms(term)]
-        if len(parts) == 1:
-            return [*roots, *self._roots(parts[0])]
-        return [*roots, *((term, (1, None)) for term in number)]
-
-    def _named(self, load: UOp) -> str | None:
-        """The step array that a LOAD reads."""
-        if load.op is not Op.LOAD:
-            return None
-        slot = slot_of(load.src[0].src[0])
-        return None if slot is None else self._names.get(slot)
 
     def _span(self, root: UOp) -> tuple[int, int]:
         """The least and largest of as many values as a root takes in the step."""
         rows = self._step.sequences * self._step.rows
         if root.op is Op.LOAD:
-            named = self._named(root)
+            named = self._places.named(root)
             if named == "sequences":
                 return 0, self._step.sequences - 1
             if named == "logit_rows":
@@ -115,9 +127,9 @@ class Touched:
             case Op.WHERE if not any(part.op is Op.RANGE for part in below(node)):
                 value = formula(node)  # of the position alone, and it does not fall as that grows
                 return value(self._step.first), value(last)
-            case Op.LOAD if self._named(node) == "positions":
+            case Op.LOAD if self._places.named(node) == "positions":
                 return self._step.first, last
-            case Op.LOAD if self._named(node) == "logit_rows" and in_row:
+            case Op.LOAD if self._places.named(node) == "logit_rows" and in_row:
                 return 0, 0
             case Op.FLOORDIV if node.src[1].op is Op.CONST:
                 lo, hi = self._interval(node.src[0], in_row)
@@ -138,7 +150,7 @@ class Touched:
 
     def name(self, param: UOp) -> str:
         assert isinstance(param.arg, Param), param
-        return self._names[param.arg.slot]
+        return self._places.names[param.arg.slot]
 
 
 def slot_of(base: UOp) -> int | None:
@@ -162,6 +174,19 @@ def _digits(term: UOp) -> tuple[UOp, Digits]:
         elif op is Op.FLOORMOD:
             most = least * by if most is None else min(most, least * by)
     return term, (least, most)
+
+
+def _merged(digits: set[Digits]) -> tuple[Digits, ...]:
+    """The same digits, where overlapping and touching ones are one."""
+    merged: list[Digits] = []
+    for least, most in sorted(digits, key=lambda each: each[0]):
+        if merged and (merged[-1][1] is None or merged[-1][1] >= least):
+            known = merged[-1][1]
+            top = None if known is None or most is None else max(known, most)
+            merged[-1] = (merged[-1][0], top)
+        else:
+            merged.append((least, most))
+    return tuple(merged)
 
 
 def _unclamped(node: UOp) -> UOp:

@@ -18,6 +18,7 @@ from circuit.load.hardware import is_rendered
 from circuit.load.rules import Rule
 from circuit.plan.ir import Plan
 from circuit.report.computed import Computed, Difference, differences, has_codes
+from circuit.report.cost import Costs
 from circuit.report.measured import against_evidence
 from circuit.report.promotion import Differing, Promotion, more_share, promotions
 from circuit.report.shares import Share, shares_of
@@ -84,7 +85,7 @@ class Venn(Struct, frozen=True, kw_only=True):
 def venn(sides: tuple[Side, ...], records: tuple[Evidence, ...], device: Device | None) -> Venn:
     """The report of sides of one class; `records` are the evidence of that class."""
     letters = tuple(chr(ord("A") + place) for place in range(len(sides)))
-    shares = () if device is None else shares_of(sides[0].plans, device)
+    shares = () if device is None else shares_of(sides[0].plans, device, Costs())
     sites = tuple(_sites(sides, 0, records, shares))
     own = sides[0].hardware
     others = tuple(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from circuit.lower.ir import Kernel
-from circuit.report.cost import ELEMENT_BYTES, cost_of
+from circuit.report.cost import ELEMENT_BYTES, Costs
 from circuit.report.positions import Step
 from circuit.sigma.page import page_words, pages_of
 from circuit.uop.build import group
@@ -109,7 +109,7 @@ def test_a_kernel_moves_and_computes_what_its_definition_does(sizes: str, mode: 
     step = DECODE if mode == "decode" else PREFILL
     plan = planned(dense(SIZES[sizes]), asked=request(mode))
     for kernel in plan.kernels:
-        cost = cost_of(kernel, step)
+        cost = Costs().of(kernel, step)
         read, written, operations = counted(kernel, step)
         for at, slot in enumerate(kernel.slots):
             if slot.name == "page_tables":
@@ -128,7 +128,7 @@ def test_a_weight_is_decoded_once_and_its_scale_once_a_block(format: str, scales
     """Beside the projection, a weight takes a conversion and a product, and each block of 32 its scales' products."""
     plan = planned(dense(SIZES[format]))
     kernel = next(kernel for kernel in plan.kernels if kernel.name == f"linear_qkv_128x64_{format}")
-    cost = cost_of(kernel, DECODE)
+    cost = Costs().of(kernel, DECODE)
     joins = 2 * 128
     assert cost.products == 2 * 128 * 64
     assert cost.others == joins + 2 * 128 * 64 + scales * 128 * 64 // 32

@@ -12,6 +12,7 @@ from circuit.load.hardware import load_hardware
 from circuit.pipeline import Goal
 from circuit.plan.digest import kernel_digest
 from circuit.report.computed import Computed, differences, value_text
+from circuit.report.cost import Costs
 from circuit.report.measured import against_evidence
 from circuit.report.shares import shares_of
 from circuit.report.sides import Side
@@ -194,5 +195,5 @@ def test_values_of_parameters_are_short_and_tell_apart_what_differs() -> None:
 
 
 def test_a_plan_set_of_one_mode_has_the_share_of_that_mode_alone() -> None:
-    (decode,) = shares_of(made(*VARIANTS[0]).plans, device_named(DEVICES, "h200"))
+    (decode,) = shares_of(made(*VARIANTS[0]).plans, device_named(DEVICES, "h200"), Costs())
     assert (decode.mode, decode.work) == ("decode", "decode 1")

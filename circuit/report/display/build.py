@@ -10,6 +10,7 @@ from circuit.load.devices import Device
 from circuit.load.hardware import HardwareClass, is_rendered
 from circuit.lower.ir import Group
 from circuit.plan.ir import Plan
+from circuit.report.cost import Costs
 from circuit.report.display.parts import Drawn, parts_of
 from circuit.report.display.record import Card, Display, Figures, OnDevice, Part, Room, Spot, Stored, Timed, Totals
 from circuit.report.memory import Memory, baked_bytes, memory, most_sequences, needed, stored_bytes, weight_bytes
@@ -48,14 +49,15 @@ def display(
     every = tuple(plan for plan, _ in plans)
     work = _work(every, shown)
     step = _step(work)
-    found = counted(every, work)
+    costs = Costs()
+    found = counted(every, work, costs)
     held = memory(every, panel)
     on_device = None if device is None else _on(device, found, held, shown.reserved)
     times = (None,) * len(found.sites) if on_device is None else tuple(spot.timed for spot in on_device.spots)
     plan = covering(every, work.mode, step.sequences * step.rows)
     groups = next(groups for each, groups in plans if each is plan)
     figures = {(each.rule, each.kernel): _figures(each, time) for each, time in zip(found.sites, times, strict=True)}
-    parts, diagrams = parts_of(Drawn(tir=tir, groups=groups, plan=plan, step=step, figures=figures))
+    parts, diagrams = parts_of(Drawn(tir=tir, groups=groups, plan=plan, step=step, costs=costs, figures=figures))
     return Display(
         card=_card(tir, plan, held, panel, names),
         hardware_class=hardware.name,

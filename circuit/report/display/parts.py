@@ -12,7 +12,7 @@ from circuit.lower.weights import weights_of
 from circuit.plan.ir import Launch, Plan
 from circuit.plan.text import relative
 from circuit.plan.wires import Wires, wires_of
-from circuit.report.cost import Cost, cost_of
+from circuit.report.cost import Costs
 from circuit.report.display.record import Diagram, DrawnOp, Figures, Frame, Kept, Part, Where, Wire
 from circuit.report.memory import state_bytes, stored_bytes
 from circuit.report.positions import Step
@@ -31,6 +31,7 @@ class Drawn(Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     plan: Plan
     step: Step
+    costs: Costs
     figures: dict[tuple[str, str], Figures]
 
 
@@ -82,7 +83,6 @@ class _Draw:
         self._part_of = {
             node: at for at, launches in enumerate(runs) for place in launches for node in drawn.groups[place].nodes
         }
-        self._costs: dict[int, Cost] = {}
 
     def diagram(self, at: int, layer: int | None) -> Diagram:
         tir = self._drawn.tir
@@ -170,11 +170,8 @@ class _Draw:
 
     def _moved(self, place: int, kind: str) -> list[int]:
         """Bytes of each slot of a kind, in the order of their places."""
-        at = self._drawn.plan.launches[place].kernel
-        kernel = self._drawn.plan.kernels[at]
-        if at not in self._costs:
-            self._costs[at] = cost_of(kernel, self._drawn.step)
-        cost = self._costs[at]
+        kernel = self._drawn.plan.kernels[self._drawn.plan.launches[place].kernel]
+        cost = self._drawn.costs.of(kernel, self._drawn.step)
         slots = [slot for slot in kernel.slots if slot.kind == kind]
         return [cost.read[slot.slot] + cost.written[slot.slot] for slot in sorted(slots, key=lambda slot: slot.place)]
 
