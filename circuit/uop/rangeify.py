@@ -10,11 +10,12 @@ from collections.abc import Generator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from circuit.uop.affine import Forms
 from circuit.uop.bounds import bounds
 from circuit.uop.build import after, end, i32, index, load, store, where
 from circuit.uop.node import ELEMENTWISE, Const, Fold, Loop, Op, Param, Space, Stage, Storage, UOp, bound_ranges
 from circuit.uop.scalar import LIMITS
-from circuit.uop.simplify import simplify
+from circuit.uop.simplify import simplified, simplify
 
 Places = tuple[UOp, ...]
 
@@ -38,7 +39,9 @@ class Lowering:
         self._outer = Env()
         self._names: set[str] = set()
         self._allocs = 0
+        self._forms = Forms()
         self._memo: dict[Key, UOp] = {}
+        self._at_places: dict[tuple[Places, int], tuple[Env, dict[UOp, UOp]]] = {}  # by identity of the environment
         self._called: list[Env] = []  # keeps them alive: the memo's keys tell them apart by identity
 
     def loop(self, name: str, size: UOp | int) -> UOp:
@@ -50,13 +53,16 @@ class Lowering:
     def at(self, value: UOp, *places: UOp) -> UOp:
         """The element of a shaped value at `places`, in loops form."""
         assert len(places) == len(value.shape), f"{len(places)} places for shape {value.shape}"
-        return simplify(self._run((value, places, self._outer)))
+        return self._run((value, tuple(self._simple(place) for place in places), self._outer))
 
     def write(self, storage: UOp, value: UOp, names: tuple[str, ...], base: UOp | int = 0) -> UOp:
         """An effect: `value` stored in row-major order from `base` on, one loop an axis, named as given."""
         loops = tuple(self.loop(name, size) for name, size in zip(names, value.shape, strict=True))
         place = simplify(flat_index(loops, value.shape) + base)
         return end(store(index(storage, place), self.at(value, *loops)), *loops)
+
+    def _simple(self, node: UOp) -> UOp:
+        return simplify(node, self._forms)
 
     def _fresh(self, name: str, size: UOp) -> UOp:
         """A loop of its own, named `name`, with apostrophes where that is taken."""
@@ -87,37 +93,34 @@ class Lowering:
                 stack.append((asked, self._step(*request)))
 
     def _step(self, node: UOp, places: Places | None, env: Env) -> Step:
-        """Asks for lowered sources by yielding requests; returns the lowered node."""
-        if node.op in ELEMENTWISE:  # most nodes are
+        """Asks for lowered sources by yielding requests; returns the lowered node, in normal form as all places are."""
+        if node.op in ELEMENTWISE:
             assert places is not None, f"{node} is no storage"
-            src: Places = ()
-            for operand in node.src:
-                src = (*src, (yield (operand, _of_stretched(places, operand.shape), env)))
-            return UOp(node.op, src, node.arg)
+            return (yield from self._elementwise(node, places, env))
         if places is None:
             return (yield from (self._storage(node, env) if node.op is Op.STAGE else self._room(node, env)))
         match node.op, node.arg:
             case Op.RANGE, _:
-                return env.ranges[node]
+                return self._simple(env.ranges[node])  # a loop that runs once is 0
             case Op.CONST, _:
                 return node
             case Op.PARAM, Param(slot=slot, shape=shape):
                 if slot in env.args:
                     value, around = env.args[slot]
                     return (yield (value, places, around))
-                return load(index(flat(node), flat_index(places, shape))) if shape else node
+                return self._simple(load(index(flat(node), flat_index(places, shape))) if shape else node)
             case Op.BUFFER, _:
-                return load(index(node, *places))
+                return self._simple(load(index(node, *places)))
             case ((Op.ALLOC | Op.AFTER), _):
-                return load(index((yield (node, None, env)), *places))
+                return self._simple(load(index((yield (node, None, env)), *places)))
             case Op.STORE, _:
                 storage, *at = node.src[0].src
                 own = yield from self._all(tuple(at), (), env)
                 room = yield (storage, None, env)
-                return store(index(room, *own), (yield (node.src[1], (), env)))
+                return self._simple(store(index(room, *own), (yield (node.src[1], (), env))))
             case Op.END, _:
                 loops, inside = yield from self._open(node.src[1:], env)
-                return end((yield (node.src[0], (), inside)), *loops)
+                return self._simple(end((yield (node.src[0], (), inside)), *loops))
             case Op.INDEX, _:
                 own = yield from self._all(node.src[1:], (), env)
                 return (yield (node.src[0], (*own, *places), env))
@@ -126,7 +129,7 @@ class Lowering:
                 return (yield (node.src[0], places[n:], _bind(env, node.src[1:], places[:n])))
             case Op.STAGE, _:
                 stored = yield (node, None, env)
-                return load(index(stored, flat_index(places, node.shape)))
+                return self._simple(load(index(stored, flat_index(places, node.shape))))
             case Op.REDUCE, Fold():
                 return (yield from self._reduce(node, places, env))
             case Op.CALL, _:
@@ -142,13 +145,31 @@ class Lowering:
                 return (yield (node.src[0], moved, env))
             case Op.RESHAPE, _:
                 moved = unflatten(flat_index(places, node.shape), node.src[0].shape)
-                return (yield (node.src[0], tuple(simplify(p) for p in moved), env))
+                return (yield (node.src[0], tuple(map(self._simple, moved)), env))
             case Op.SHRINK, _:
                 offsets = yield from self._all(node.src[1:], (), env)
-                return (yield (node.src[0], tuple(p + o for p, o in zip(places, offsets, strict=True)), env))
+                moved = tuple(self._simple(p + o) for p, o in zip(places, offsets, strict=True))
+                return (yield (node.src[0], moved, env))
             case Op.DETACH, _:
                 return (yield (node.src[0], places, env))
         raise AssertionError(f"{node} has no loops form")
+
+    def _elementwise(self, root: UOp, places: Places, env: Env) -> Step:
+        """A node with all elementwise ops below it at the same places, of which most programs consist."""
+        _, lowered = self._at_places.setdefault((places, id(env)), (env, {}))
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in lowered:
+                stack.pop()
+            elif node.op not in ELEMENTWISE or node.shape != root.shape:
+                lowered[node] = yield (node, _of_stretched(places, node.shape), env)
+            elif waiting := [s for s in node.src if s not in lowered]:
+                stack += waiting[::-1]
+            else:
+                src = tuple([lowered[s] for s in node.src])
+                lowered[node] = simplified(self._forms, node.op, src, node.arg)
+        return lowered[root]
 
     def _all(self, nodes: Places, places: Places, env: Env) -> Generator[Request, UOp, Places]:
         lowered: list[UOp] = []
@@ -161,7 +182,7 @@ class Lowering:
         loops: Places = ()
         for r in ranges:
             size = yield (r.src[0], (), env)
-            loops = (*loops, self._fresh(loop_name(r), simplify(size)))
+            loops = (*loops, self._fresh(loop_name(r), size))
             env = _bind(env, (r,), loops[-1:])
         return loops, env
 
@@ -170,11 +191,11 @@ class Lowering:
         n = len(node.src) - len(bound_ranges(node))
         if node.arg.pop:
             loops = tuple(self._fresh("k", i32(size)) for size in node.src[0].shape[: node.arg.pop])
-            places = (*loops, *places)
+            places = (*map(self._simple, loops), *places)
         else:
             loops, env = yield from self._open(bound_ranges(node), env)
         values = yield from self._all(node.src[:n], places, env)
-        return UOp(Op.REDUCE, (*values, *loops), Fold(node.arg.op, 0, node.arg.order))
+        return self._simple(UOp(Op.REDUCE, (*values, *loops), Fold(node.arg.op, 0, node.arg.order)))
 
     def _storage(self, node: UOp, env: Env) -> Step:
         """The local array of a STAGE, after the loops that store it."""
@@ -185,10 +206,10 @@ class Lowering:
         slot, name = self._allocs - 1, f"stage{self._allocs - 1}"
         loops, inner = yield from self._open(node.src[1:], env)
         lanes = tuple(self._fresh("lane", i32(n)) for n in node.src[0].shape)
-        value = yield (node.src[0], lanes, inner)
+        value = yield (node.src[0], tuple(map(self._simple, lanes)), inner)
         room = UOp(Op.ALLOC, (), Storage(slot, size, node.dtype, name, *_narrower(value)))
-        place = simplify(flat_index((*loops, *lanes), node.shape))
-        return after(room, end(store(index(room, place), value), *loops, *lanes))
+        place = flat_index((*loops, *lanes), node.shape)
+        return self._simple(after(room, end(store(index(room, place), value), *loops, *lanes)))
 
     def _room(self, node: UOp, env: Env) -> Step:
         """Storage that a definition names: of an ALLOC, room of this kernel's own; storage in GLOBAL space stays."""
@@ -196,23 +217,23 @@ class Lowering:
             return node
         if node.op is Op.AFTER:
             room = yield (node.src[0], None, env)
-            return after(room, *(yield from self._all(node.src[1:], (), env)))
+            return self._simple(after(room, *(yield from self._all(node.src[1:], (), env))))
         assert isinstance(node.arg, Storage), node
         self._allocs += 1
         return UOp(Op.ALLOC, (), replace(node.arg, slot=self._allocs - 1))
 
     def _stack(self, node: UOp, places: Places, env: Env) -> Step:
         """The chosen part; parts are all computed unless the place is a constant, and constants make a table."""
-        first = simplify(places[0])
+        first = places[0]
         if isinstance(first.arg, Const):
             return (yield (node.src[first.arg.bits], places[1:], env))
         if all(s.op is Op.CONST for s in node.src):
-            return load(index(node, first))
+            return self._simple(load(index(node, first)))
         parts = yield from self._all(node.src, places[1:], env)
         chosen = parts[-1]
         for k in reversed(range(len(parts) - 1)):
             chosen = where(first < k + 1, parts[k], chosen)
-        return chosen
+        return self._simple(chosen)
 
 
 def _narrower(value: UOp) -> tuple[int | None, int | None]:
@@ -267,6 +288,5 @@ def _bind(env: Env, ranges: Places, places: Places) -> Env:
 
 def _key(request: Request) -> Key:
     node, places, env = request
-    free = node.ranges if len(node.ranges) < 2 else sorted(node.ranges, key=loop_name)
-    bound = tuple([env.ranges[r] for r in free])
+    bound = tuple([env.ranges[r] for r in node.ranges])  # of one node always in the same order
     return (node, places, bound, id(env.args) if env.args else 0)

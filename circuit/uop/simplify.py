@@ -13,14 +13,22 @@ from circuit.uop.node import Arg, Const, DType, Op, UOp, bound_ranges, const, co
 from circuit.uop.scalar import LIMITS, function_of, is_alu, operand_type
 
 
-def simplify(root: UOp) -> UOp:
-    """An equal program in normal form; simplify(simplify(x)) is simplify(x)."""
-    return root if root in _SIMPLE else simplify_all((root,))[0]
+def simplify(root: UOp, forms: Forms | None = None) -> UOp:
+    """An equal program in normal form; simplify(simplify(x)) is simplify(x). `forms` remembers what was found of the
+    same nodes before."""
+    return root if root in _SIMPLE else simplify_all((root,), forms)[0]
 
 
-def simplify_all(roots: tuple[UOp, ...]) -> tuple[UOp, ...]:
+def simplified(forms: Forms, op: Op, src: tuple[UOp, ...], arg: Arg) -> UOp:
+    """The normal form of an elementwise op of sources that have theirs."""
+    made = _make(forms, op, src, arg)
+    _SIMPLE.add(made)
+    return made
+
+
+def simplify_all(roots: tuple[UOp, ...], forms: Forms | None = None) -> tuple[UOp, ...]:
     """Several roots that share nodes."""
-    forms = Forms()
+    forms = Forms() if forms is None else forms
     new: dict[UOp, UOp] = {}
     binders: dict[UOp, UOp] = {}  # a RANGE as the thing that END, REDUCE, STAGE and AFTER name
     for node in toposort(*roots, leaves=_SIMPLE):

@@ -1,6 +1,5 @@
 """The typed circuit: places, shapes, its text, and what `verify` refuses."""
 
-import time
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -20,6 +19,7 @@ from circuit.tir.ir import Concat, Key, Node, Recipe, Tir, Unpermute, param
 from circuit.tir.text import parse_tir, tir_text
 from circuit.tir.verify import verify
 from tests.cases.texts import MODEL_TYPES, bir_of, case, facts, library, tir_of
+from tests.work import calls
 
 
 def node(tir: Tir, node_id: str) -> Node:
@@ -247,21 +247,14 @@ def test_names_of_a_block_circuit_must_be_known_and_unique(old: str, new: str, m
     assert {problem.fix for problem in caught.value.problems} == {"correct the block circuit"}
 
 
-def test_a_model_of_126_layers_takes_well_under_a_second() -> None:
-    config = case(
-        "llama",
-        hidden_size=16384,
-        intermediate_size=53248,
-        num_hidden_layers=126,
-        num_attention_heads=128,
-        num_key_value_heads=8,
-        head_dim=128,
-        vocab_size=128256,
-        max_position_embeddings=131072,
-    )
-    circuit, found = load_circuit(library(), "dense_gqa"), facts(config)
-    began = time.process_time()
-    tir = instantiate(blocks(circuit, found))
-    took = time.process_time() - began
-    assert len(tir.nodes) == 1 + 126 * 16 + 8
-    assert took < 0.3
+def test_work_grows_with_the_layers_and_no_faster() -> None:
+    circuit = load_circuit(library(), "dense_gqa")
+
+    def work(layers: int) -> int:
+        found = facts(case("llama", num_hidden_layers=layers))
+        return calls(lambda: instantiate(blocks(circuit, found)))
+
+    one, two, more = (work(layers) for layers in (32, 64, 128))
+    assert len(instantiate(blocks(circuit, facts(case("llama", num_hidden_layers=128)))).nodes) == 1 + 128 * 16 + 8
+    assert more - two < 2.1 * (two - one)
+    assert two - one < 32 * 16 * 100, "calls for each node"
