@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from circuit.lower.ir import Kernel
 from circuit.report.positions import Step, counts
-from circuit.report.touched import Leaves, Places, Touched, leaves, slot_of
+from circuit.report.touched import Indices, Leaves, Touched, leaves, slot_of
 from circuit.uop.node import DType, Fold, Op, UOp, bound_ranges, const_value, toposort
 from circuit.uop.orders import CHUNK, LANES
 
@@ -73,7 +73,7 @@ class _Tally:
     """
 
     def __init__(self, kernel: Kernel) -> None:
-        self.places = Places(kernel)
+        self.indices = Indices(kernel)
         self.loaded: dict[int, dict[UOp, None]] = {}
         self.stored: dict[int, dict[UOp, None]] = {}
         self.products, self.folds, self.dots = Counter[Ranges](), Counter[Ranges](), Counter[Ranges]()
@@ -119,7 +119,7 @@ class _Count:
 
     def __init__(self, tally: _Tally, step: Step) -> None:
         self._tally, self._step = tally, step
-        self._touched = Touched(tally.places, step)
+        self._touched = Touched(tally.indices, step)
         self._trips: dict[Ranges, int] = {}
         self._ends: dict[tuple[UOp, int], list[int]] = {}
 
@@ -135,7 +135,7 @@ class _Count:
         )
 
     def _bytes(self, touched: dict[int, dict[UOp, None]]) -> tuple[int, ...]:
-        slots = range(len(self._tally.places.slots))
+        slots = range(len(self._tally.indices.slots))
         return tuple(ELEMENT_BYTES * self._touched.elements(slot, tuple(touched.get(slot, ()))) for slot in slots)
 
     def _times(self, counts: Counter[Ranges]) -> int:

@@ -19,7 +19,7 @@ Atoms = tuple[tuple[UOp, tuple[Digits, ...]], ...]
 """The independent things that integers are made of, and which digits of each they see: none overlap or touch."""
 
 
-class Places:
+class Indices:
     """What the indices of one kernel are made of, whatever the step."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -72,14 +72,14 @@ class Places:
 class Touched:
     """Counts elements of one kernel in one step."""
 
-    def __init__(self, places: Places, step: Step) -> None:
-        self._places, self._step = places, step
+    def __init__(self, indices: Indices, step: Step) -> None:
+        self._indices, self._step = indices, step
         self._spans: dict[UOp, tuple[int, int]] = {}
 
     def elements(self, slot: int, places: tuple[UOp, ...]) -> int:
         """How many elements of a slot the places are, together; each place is given once."""
         total = sum(self.distinct((place,)) for place in places)
-        shape = self._places.slots[slot]
+        shape = self._indices.slots[slot]
         if shape.kind not in ("in", "out", "scratch") or not places:
             return total
         rows = self._step.sequences * self._step.rows if shape.rows == "n" else self._step.logit_rows
@@ -91,7 +91,7 @@ class Touched:
 
     def distinct(self, places: tuple[UOp, ...]) -> int:
         """How many values some integers take together: the product over the independent things they are made of."""
-        return math.prod(self._taken(root, digits) for root, digits in self._places.atoms(places))
+        return math.prod(self._taken(root, digits) for root, digits in self._indices.atoms(places))
 
     def _taken(self, root: UOp, digits: tuple[Digits, ...]) -> int:
         """How many values the digits of a root take."""
@@ -105,7 +105,7 @@ class Touched:
         """The least and largest of as many values as a root takes in the step."""
         rows = self._step.sequences * self._step.rows
         if root.op is Op.LOAD:
-            named = self._places.named(root)
+            named = self._indices.named(root)
             if named == "sequences":
                 return 0, self._step.sequences - 1
             if named == "logit_rows":
@@ -127,9 +127,9 @@ class Touched:
             case Op.WHERE if not any(part.op is Op.RANGE for part in below(node)):
                 value = formula(node)  # of the position alone, and it does not fall as that grows
                 return value(self._step.first), value(last)
-            case Op.LOAD if self._places.named(node) == "positions":
+            case Op.LOAD if self._indices.named(node) == "positions":
                 return self._step.first, last
-            case Op.LOAD if self._places.named(node) == "logit_rows" and in_row:
+            case Op.LOAD if self._indices.named(node) == "logit_rows" and in_row:
                 return 0, 0
             case Op.FLOORDIV if node.src[1].op is Op.CONST:
                 lo, hi = self._interval(node.src[0], in_row)
@@ -150,7 +150,7 @@ class Touched:
 
     def name(self, param: UOp) -> str:
         assert isinstance(param.arg, Param), param
-        return self._places.names[param.arg.slot]
+        return self._indices.names[param.arg.slot]
 
 
 def slot_of(base: UOp) -> int | None:
