@@ -175,17 +175,18 @@ class _Draft(Struct, frozen=True, kw_only=True):
         wired, scratch = self.wired, dict[tuple[int, int], int]()
         for at, (launch, slot) in enumerate(self._scratch(), start=len(wired.wires.buffers)):
             scratch[launch, slot.place] = at
-        found = []
+        found, known = [], dict[Target, Target]()  # equal targets are one record, which is kept once
         for launch, (group, ends, reads) in enumerate(zip(self.groups, wired.wires.ends, wired.reads, strict=True)):
             node = self.tir.nodes[group.nodes[0]]
             slots = self.kernels[self.order[launch]].slots
+            targets = (self._target(slot, ends, reads, scratch, launch) for slot in slots)
             found.append(
                 Launch(
                     rule=group.rule,
                     numerics=group.numerics,
                     kernel=self.order[launch],
                     members=tuple(self.tir.nodes[place].id for place in group.nodes),
-                    targets=tuple(self._target(slot, ends, reads, scratch, launch) for slot in slots),
+                    targets=tuple(known.setdefault(target, target) for target in targets),
                     section=node.section,
                     layer=node.layer,
                 )
