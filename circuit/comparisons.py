@@ -1,7 +1,13 @@
-"""What is asked of several compilations at once: whose kernels are whose, in what plans differ, what fusing saves."""
+"""What is asked of several compilations at once: whose kernels are whose, in what plans differ, what fusing saves.
+
+Each is imported where it is made, as reports on one model are.
+"""
+
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from circuit.compiled import Compiled, Goal
 from circuit.load.devices import Device
 from circuit.load.evidence import load_evidence
 from circuit.load.families import load_families
@@ -10,31 +16,40 @@ from circuit.load.inputs import CheckpointTexts, Library
 from circuit.load.named_plan import NamedLaunch, NamedPlan
 from circuit.load.rules import load_rules
 from circuit.load.settings import is_setting
-from circuit.pipeline import Compiled, Goal, compiled_once, planned_by
-from circuit.plan.kernels import wired_by
+from circuit.plan.shared import wired_by
 from circuit.report.computed import computed
-from circuit.report.lkb import Base, Lkb, lkb
-from circuit.report.plan_diff import PlanDiff, plan_diff
 from circuit.report.sides import Side
-from circuit.report.venn import Venn, venn
+
+if TYPE_CHECKING:
+    from circuit.report.lkb import Base, Lkb
+    from circuit.report.plan_diff import PlanDiff
+    from circuit.report.venn import Venn
+from circuit.reports import compiled_once
 
 Asked = tuple[CheckpointTexts, Goal]
 """One side: a model, and what it is compiled for."""
 
 
-def venned(asked: tuple[Asked, ...], library: Library, device: Device | None) -> Venn:
+def venned(asked: tuple[Asked, ...], library: Library, device: Device | None) -> "Venn":
     """The kernels of the first side beside those of the others, all of one class."""
+    from circuit.report.venn import venn
+
     sides = tuple(side_of(each, library) for each in asked)
     return venn(sides, load_evidence(library, sides[0].hardware), device)
 
 
-def plans_compared(one: Asked, other: Asked, library: Library, other_library: Library | None = None) -> PlanDiff:
+def plans_compared(one: Asked, other: Asked, library: Library, other_library: Library | None = None) -> "PlanDiff":
     """In what the plans of two sides differ; the other side can be of another version of the library."""
+    from circuit.report.plan_diff import plan_diff
+
     return plan_diff(side_of(one, library), side_of(other, other_library or library))
 
 
-def kernel_base(asked: Asked, library: Library, device: Device | None) -> Lkb:
+def kernel_base(asked: Asked, library: Library, device: Device | None) -> "Lkb":
     """What of the class's kernels a model uses, beside the same model with a launch for each op."""
+    from circuit.pipeline import planned_by
+    from circuit.report.lkb import lkb
+
     checkpoint, goal = asked
     made = compiled_once(checkpoint, library, goal)
     side = _side(made, library, goal)
@@ -43,8 +58,10 @@ def kernel_base(asked: Asked, library: Library, device: Device | None) -> Lkb:
     return lkb(side, unfused, _base(library, side.hardware), device)
 
 
-def _base(library: Library, hardware: HardwareClass) -> Base:
+def _base(library: Library, hardware: HardwareClass) -> "Base":
     """What the library has for a class besides its rules and families."""
+    from circuit.report.lkb import Base
+
     parents = [name for name in hardware.lowered_by if name != hardware.name]
     folders = tuple(f"kernels/{name}/" for name in hardware.chain)
     return Base(

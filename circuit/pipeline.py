@@ -6,90 +6,42 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from circuit.compiled import Compiled, Goal, Grouped, GroupedSet, Mapped, PlanSet, Stage, policy_of
 from circuit.errors import PlanError, PolicyError, Problem
 from circuit.front.bir import Bir
 from circuit.front.blocks import blocks
 from circuit.load.audit_policy import AuditPolicy, load_audit_policy
 from circuit.load.circuits import load_circuit
 from circuit.load.config import map_config
-from circuit.load.facts import Facts
 from circuit.load.families import Family, load_families
 from circuit.load.hardware import HardwareClass, is_rendered, load_hardware, rows_of
 from circuit.load.inputs import CheckpointTexts, Library, once
-from circuit.load.ledger import Ledger
 from circuit.load.owners import Owned, load_owners, parted
-from circuit.load.policy import Policy, load_policy, policy_value, with_choices
+from circuit.load.policy import Policy, policy_value
 from circuit.load.proofs import Proof, load_proofs, proving_class
 from circuit.load.rules import Rule, load_rules
 from circuit.load.settings import changed, is_setting, with_settings
 from circuit.lower.fuse import fuse
-from circuit.lower.ir import Group
+from circuit.lower.ir import Group, Which
 from circuit.lower.kernels import defined
-from circuit.lower.match import Which, applying, nodes_of
+from circuit.lower.match import applying, nodes_of
 from circuit.lower.proven import current, proven
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan
-from circuit.plan.kernels import Shared, shared_by_plans
+from circuit.plan.kernels import shared_by_plans
 from circuit.plan.ranges import alike, row_ranges
+from circuit.plan.shared import Shared
 from circuit.tir.activations import with_activations
-from circuit.tir.bind import Bound, bind
+from circuit.tir.bind import bind
 from circuit.tir.instantiate import instantiate
-from circuit.tir.ir import Tir
+from circuit.tir.ir import Bound, Tir
 from circuit.tir.quantize import as_declared
 from circuit.tir.states import check_stored, stored_as
 
 if TYPE_CHECKING:
     from circuit.report.audit import Audit
     from circuit.report.why import Why
-
-
-class Goal(Struct, frozen=True, kw_only=True):
-    """What to compile for. `choices` are KEY=VALUE texts of the policy and of settings. `steps` are modes with their
-    rows (inclusive); without rows, a mode has those of the class. `scheduled`: kernels are made to be rendered;
-    without, they are definitions, which is all that a report reads."""
-
-    hardware_class: str
-    choices: tuple[str, ...] = ()
-    rules: Which = "all"
-    steps: tuple[tuple[str, tuple[int, int] | None], ...] = (("decode", None), ("prefill", None))
-    scheduled: bool = True
-
-
-COMPILED = "compiled"
-"""What a kept `Compiled` is named by, with the checkpoint and the goal."""
-
-
-class Mapped(Struct, frozen=True, kw_only=True):
-    """What the checkpoint says, and what became of each key of its config."""
-
-    facts: Facts
-    ledger: Ledger
-
-
-class Grouped(Struct, frozen=True, kw_only=True):
-    """The groups of one plan, which covers `rows` of `mode`."""
-
-    mode: str
-    rows: tuple[int, int]
-    groups: tuple[Group, ...]
-
-
-class GroupedSet(Struct, frozen=True, kw_only=True):
-    """The groups of every plan, in the order of the goal's steps."""
-
-    tir: Tir
-    sets: tuple[Grouped, ...]
-
-
-class PlanSet(Struct, frozen=True, kw_only=True):
-    """All plans of an instance on a class, in the order of the goal's steps, and what they have in common."""
-
-    plans: tuple[Plan, ...]
-    shared: Shared
-
-
-Stage = Mapped | Bir | Bound | GroupedSet | PlanSet
 
 
 def stages(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Iterator[tuple[str, Stage]]:
@@ -186,11 +138,6 @@ def _kv_format(policy: Policy) -> str:
     return format
 
 
-def policy_of(library: Library, goal: Goal) -> Policy:
-    """The policy of a goal: the default one, changed by its choices."""
-    return with_choices(load_policy(library), (c for c in goal.choices if not is_setting(c)))
-
-
 def _given(library: Library, goal: Goal) -> _Given:
     hardware = load_hardware(library, goal.hardware_class)
     families = load_families(library, hardware)
@@ -270,17 +217,6 @@ def explained(tir: Tir, library: Library, goal: Goal, node: str) -> "tuple[Why, 
     )
 
 
-class Compiled(Struct, frozen=True, kw_only=True):
-    """The results of all stages."""
-
-    mapped: Mapped
-    bir: Bir
-    bound: Bound
-    groups: GroupedSet
-    plans: tuple[Plan, ...]
-    shared: Shared
-
-
 def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
     """Every stage at once: what an executor needs."""
     for _, result in stages(checkpoint, library, goal):
@@ -296,12 +232,6 @@ def compiled(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compi
             case PlanSet():
                 planned = result
     return Compiled(mapped=mapped, bir=bir, bound=bound, groups=groups, plans=planned.plans, shared=planned.shared)
-
-
-def compiled_once(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
-    """The same for reports, of which several ask for one model: what one had compiled is kept for the next."""
-    assert not goal.scheduled, "kernels to be rendered are kept where they are built"
-    return once(library, (COMPILED, checkpoint, goal), lambda: compiled(checkpoint, library, goal))
 
 
 def planned_by(made: Compiled, library: Library, goal: Goal) -> tuple[Plan, ...]:

@@ -5,16 +5,15 @@ Each is imported where it is made: nobody waits for another's.
 
 from typing import TYPE_CHECKING
 
+from circuit.compiled import COMPILED, Compiled, Goal, policy_of
 from circuit.errors import PolicyError
 from circuit.load.devices import Device
-from circuit.load.families import load_families
+from circuit.load.families import load_families, panel_of
 from circuit.load.hardware import is_rendered, load_hardware
-from circuit.load.inputs import CheckpointTexts, Library
+from circuit.load.inputs import CheckpointTexts, Library, once
 from circuit.load.instructions import load_instructions
 from circuit.load.policy import load_policy
 from circuit.load.proofs import proving_class
-from circuit.pipeline import Compiled, Goal, audit_of_groups, compiled_once, policy_of
-from circuit.plan.kernels import panel_of
 
 if TYPE_CHECKING:
     from circuit.report.display.build import Shown
@@ -22,6 +21,18 @@ if TYPE_CHECKING:
     from circuit.report.fit import AskedFit
     from circuit.report.planner import Planner
     from circuit.report.precision import Precision
+
+
+def compiled_once(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
+    """The same for reports, of which several ask for one model: what one had compiled is kept for the next."""
+
+    def make() -> Compiled:
+        from circuit.pipeline import compiled
+
+        return compiled(checkpoint, library, goal)
+
+    assert not goal.scheduled, "kernels to be rendered are kept where they are built"
+    return once(library, (COMPILED, checkpoint, goal), make)
 
 
 def assessed(
@@ -54,6 +65,7 @@ def assessed_on(
 ) -> "tuple[Planner, ...]":
     """The planner's reports of a model on several devices of one class: its plans are the same."""
     from circuit.load.engines import load_engines
+    from circuit.pipeline import audit_of_groups
     from circuit.report.cost import Costs
     from circuit.report.planner import planner
     from circuit.report.said import inputs, relations_of

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import build_manifest
+from circuit.compiled import Compiled, Goal
 from circuit.emit.derive import layout
 from circuit.emit.layout import Layout
 from circuit.emit.program import emit_program
@@ -26,7 +27,7 @@ from circuit.load.evidence import Rung, Span
 from circuit.load.rules import Rule
 from circuit.load.settings import PREFIX
 from circuit.lower.evidence import change
-from circuit.pipeline import Compiled, Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.ir import Plan
 from circuit_exec.bake import bake
 from circuit_exec.build import Progress, build

@@ -15,12 +15,13 @@ from msgspec import Struct
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import Manifest, build_manifest
+from circuit.compiled import Goal
 from circuit.emit.derive import layout
 from circuit.emit.folder import Facts, Machine, folder_sources, manifest_source
 from circuit.emit.model_text import Described
 from circuit.errors import LoadError, PlanError, Problem, RunError
 from circuit.load.hardware import load_hardware
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit_exec.bake import BakedWeights, bake
 from circuit_exec.build import COMMON_FLAGS, Progress, machine_flags
 from circuit_exec.cache import FULL, Cache

@@ -10,9 +10,9 @@ from collections.abc import Hashable
 from contextlib import suppress
 from pathlib import Path
 
+from circuit.compiled import COMPILED
 from circuit.errors import RunError
 from circuit.load.inputs import Library
-from circuit.pipeline import COMPILED
 from circuit_exec.cache import Cache, entry_path, key_of, read_checked, remove_oldest, used, write_checked
 from circuit_exec.pickled import pickled, unpickled
 

@@ -51,7 +51,8 @@ def decode_launches(
 def _made(
     checkpoint: Checkpoint, rules: Which, policy: tuple[str, ...], hardware_class: str | None
 ) -> tuple[Shown, ...]:
-    from circuit.pipeline import Goal, compiled
+    from circuit.compiled import Goal
+    from circuit.pipeline import compiled
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     texts = library()

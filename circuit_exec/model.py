@@ -175,9 +175,10 @@ def _pool_pages(made: Planned, n_sequences: int, n_pages: int | None) -> int:
 def _plan(
     checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[str, ...], host: Host, name: str | None
 ) -> Planned:
+    from circuit.compiled import Goal
     from circuit.emit.derive import layout
     from circuit.emit.program import emit_program
-    from circuit.pipeline import Goal, compiled
+    from circuit.pipeline import compiled
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     hardware = class_to_run(texts, host, name)

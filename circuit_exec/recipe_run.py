@@ -114,7 +114,8 @@ def output_of(model: Model, asked: Asked) -> Output:
 
 def plan_digests(checkpoint: Checkpoint, policy: tuple[str, ...], hardware_class: str) -> tuple[tuple[str, str], ...]:
     """(mode and rows, digest) of each plan of a class. Nothing runs, so any class that C is rendered for will do."""
-    from circuit.pipeline import Goal, compiled
+    from circuit.compiled import Goal
+    from circuit.pipeline import compiled
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     plans = compiled(checkpoint_texts(checkpoint), library(), Goal(hardware_class=hardware_class, choices=policy)).plans

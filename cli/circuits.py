@@ -13,8 +13,8 @@ from cli.models import ModelArgument, model_path
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
+    from circuit.compiled import Goal, Stage
     from circuit.load.inputs import CheckpointTexts, Library
-    from circuit.pipeline import Goal, Stage
     from circuit.plan.ir import Plan
     from circuit_exec.checkpoint.records import Checkpoint
 
@@ -79,7 +79,7 @@ def show(
     opened = model_of(model)
 
     def made(library: "Library") -> str:
-        from circuit.pipeline import Goal
+        from circuit.compiled import Goal
         from circuit_exec.checkpoint.texts import checkpoint_texts
 
         steps = tuple((each, span) for each in modes)
@@ -165,7 +165,7 @@ def stage_result(texts: "CheckpointTexts", library: "Library", goal: "Goal", nam
 
 
 def _plans(texts: "CheckpointTexts", library: "Library", goal: "Goal") -> "tuple[Plan, ...]":
-    from circuit.pipeline import PlanSet
+    from circuit.compiled import PlanSet
 
     result = stage_result(texts, library, goal, "plan")
     assert isinstance(result, PlanSet), result
@@ -173,11 +173,11 @@ def _plans(texts: "CheckpointTexts", library: "Library", goal: "Goal") -> "tuple
 
 
 def _text(result: "Stage") -> str:
+    from circuit.compiled import GroupedSet
     from circuit.front.bir import Bir
     from circuit.front.text import bir_text
     from circuit.lower.text import groups_text
-    from circuit.pipeline import GroupedSet
-    from circuit.tir.bind import Bound
+    from circuit.tir.ir import Bound
     from circuit.tir.text import tir_text
 
     match result:

@@ -68,7 +68,7 @@ def _sides(models: list[str], given: Lists) -> "list[tuple[str, dict[str, str]]]
 
 
 def _asked(model: "Checkpoint", options: dict[str, str], own: "Library") -> "Asked":
-    from circuit.pipeline import Goal
+    from circuit.compiled import Goal
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     name, _ = target(options.get("--hardware"), options.get("--class"), own)

@@ -95,7 +95,7 @@ def display(
 
     @cache
     def found(library: "Library") -> "Display":
-        from circuit.pipeline import Goal
+        from circuit.compiled import Goal
         from circuit.report.display.build import Shown
         from circuit.reports import displayed
         from circuit_exec.checkpoint.texts import checkpoint_texts

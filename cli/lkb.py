@@ -47,7 +47,7 @@ def lkb(
 
     def made(library: "Library") -> str:
         from circuit.comparisons import kernel_base
-        from circuit.pipeline import Goal
+        from circuit.compiled import Goal
         from circuit.report.lkb_text import lkb_sections
         from circuit_exec.checkpoint.texts import checkpoint_texts
 

@@ -15,9 +15,9 @@ from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
+    from circuit.compiled import Goal
     from circuit.load.devices import Device
     from circuit.load.inputs import CheckpointTexts, Library
-    from circuit.pipeline import Goal
     from circuit.report.audit import Audit
     from circuit.report.fit import AskedFit
     from circuit.report.planner import Planner
@@ -162,7 +162,7 @@ def command_of(report: Report) -> Callable[..., None]:
         opened = model_of(model)
 
         def made(library: "Library") -> tuple[str, tuple[Problem, ...]]:
-            from circuit.pipeline import Goal
+            from circuit.compiled import Goal
             from circuit.report.fit import AskedFit
             from circuit_exec.checkpoint.texts import checkpoint_texts
 

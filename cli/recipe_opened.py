@@ -58,9 +58,9 @@ def checked_checkpoint(recipe: "Recipe") -> "Checkpoint":
 
 def assessed_recipe(recipe: "Recipe", checkpoint: "Checkpoint") -> "Planner":
     """The planner's report of the recipe's model on its device; resources that do not fit are refused."""
+    from circuit.compiled import Goal
     from circuit.load.hardware import load_hardware
     from circuit.load.recipe import problem_of
-    from circuit.pipeline import Goal
     from circuit.report.recipe_fit import unfit
     from circuit.reports import assessed
     from circuit_exec.checkpoint.texts import checkpoint_texts

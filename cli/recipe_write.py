@@ -69,13 +69,12 @@ def write(
 
     Keys that --policy states are kept; a goal chooses among the values of the others where that gains 5 % or more.
     """
-    from circuit.load.families import load_families
+    from circuit.load.families import load_families, panel_of
     from circuit.load.hardware import load_hardware
     from circuit.load.owners import load_owners, policy_keys
     from circuit.load.policy import load_policy, with_choices
     from circuit.load.recipe import Checkpoint as Stated
     from circuit.load.recipe import Metadata, load_recipe
-    from circuit.plan.kernels import panel_of
     from circuit.report.memory import memory
     from circuit.report.recipe_choice import Wish, choose
     from circuit.report.recipe_text import Written, recipe_text
@@ -143,7 +142,8 @@ class _Plans:
 
     def of(self, policy: "Policy") -> "tuple[Plan, ...]":
         """Without schedules: nothing here depends on how fast a kernel was written."""
-        from circuit.pipeline import Goal, compiled
+        from circuit.compiled import Goal
+        from circuit.pipeline import compiled
         from circuit_exec.library import library
 
         if policy not in self._made:

@@ -123,7 +123,7 @@ def _of_model(
     model: "Checkpoint", hardware_class: str, choices: tuple[str, ...], rules: Rules, library: "Library"
 ) -> "tuple[NamedPlan, ...]":
     from circuit.comparisons import named_plans
-    from circuit.pipeline import Goal
+    from circuit.compiled import Goal
     from circuit_exec.checkpoint.texts import checkpoint_texts
 
     goal = Goal(hardware_class=hardware_class, choices=choices, rules=rules, scheduled=False)

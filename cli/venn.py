@@ -68,7 +68,7 @@ def venn(
 
     def made(library: "Library") -> str:
         from circuit.comparisons import venned
-        from circuit.pipeline import Goal
+        from circuit.compiled import Goal
         from circuit.report.venn_text import venn_sections
         from circuit_exec.checkpoint.texts import checkpoint_texts
 

@@ -11,8 +11,8 @@ from cli.models import ModelArgument
 from cli.options import JsonOption, PolicyOption, RulesOption
 
 if TYPE_CHECKING:
+    from circuit.compiled import Goal
     from circuit.load.inputs import CheckpointTexts, Library
-    from circuit.pipeline import Goal
     from circuit.tir.ir import Tir
 
 EXAMPLES = """Examples:
@@ -47,7 +47,8 @@ def why(
     opened = model_of(model)
 
     def made(library: "Library") -> str:
-        from circuit.pipeline import Goal, explained
+        from circuit.compiled import Goal
+        from circuit.pipeline import explained
         from circuit.report.why_text import why_json, why_text
         from circuit_exec.checkpoint.texts import checkpoint_texts
 
@@ -62,7 +63,7 @@ def why(
 
 
 def _tir(texts: "CheckpointTexts", library: "Library", goal: "Goal") -> "Tir":
-    from circuit.tir.bind import Bound
+    from circuit.tir.ir import Bound
 
     bound = stage_result(texts, library, goal, "tir")
     assert isinstance(bound, Bound), bound

@@ -58,3 +58,11 @@ def load_families(library: Library, hardware: HardwareClass) -> tuple[Family, ..
         return read_families(library, hardware)
 
     return once(library, ("families", hardware.lowered_by), read)
+
+
+def panel_of(families: tuple[Family, ...]) -> int:
+    """Outputs in a panel of the baked weights: all points that state a panel state the same."""
+    values = [dict(point.values) for family in families for point in family.points]
+    stated = {value["panel"] for value in values if "panel" in value}
+    assert len(stated) == 1, f"points state panels of {sorted(stated)} outputs; weights are baked once"
+    return stated.pop()

@@ -7,8 +7,8 @@ from circuit.load.ops import SECTIONS
 from circuit.load.policy import Policy
 from circuit.load.rules import Rule
 from circuit.lower.facts import misfits
-from circuit.lower.ir import Group
-from circuit.lower.match import Matcher, Nodes, Which, applying, why_not
+from circuit.lower.ir import Group, Which
+from circuit.lower.match import Matcher, Nodes, applying, why_not
 from circuit.tir.ir import Concat, Tir, Weight
 
 

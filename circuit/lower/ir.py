@@ -1,5 +1,7 @@
 """What lowering makes: groups of nodes, and the kernel that one launch of a group runs."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from circuit.tir.ir import Weight
@@ -7,6 +9,10 @@ from circuit.uop.node import UOp
 
 MOST_ROWS = 65536
 """Of a step."""
+
+
+Which = Literal["reference", "all"]
+"""The rules that are used: those that compute one op alone, or all."""
 
 
 class Group(Struct, frozen=True, kw_only=True):
@@ -40,6 +46,13 @@ class Slot(Struct, frozen=True, kw_only=True):
     name: str = ""
     rows: str = ""
     columns: int = 0
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """The effects of a kernel before scheduling, and what its PARAM slots are."""
+
+    effects: tuple[UOp, ...]
+    slots: tuple[Slot, ...]
 
 
 class Kernel(Struct, frozen=True, kw_only=True):

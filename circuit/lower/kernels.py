@@ -3,8 +3,7 @@
 import re
 
 from circuit.load.families import Point
-from circuit.lower.ir import Group, Kernel
-from circuit.lower.realize import Definition
+from circuit.lower.ir import Definition, Group, Kernel
 from circuit.lower.weights import weights_of
 from circuit.tir.ir import Tir, Weight
 

@@ -6,7 +6,6 @@ and comes back.
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 from msgspec import Struct
 
@@ -14,9 +13,9 @@ from circuit.load.policy import Policy, policy_value
 from circuit.load.rules import Element, Rule
 from circuit.lower.facts import Facts, facts_of, misfits
 from circuit.lower.graph import Graph, graph_of
+from circuit.lower.ir import Which
 from circuit.tir.ir import Tir
 
-Which = Literal["reference", "all"]
 """`reference`: only rules of a single op, which define the numerics; `all`: every rule that applies."""
 
 

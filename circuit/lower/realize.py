@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from circuit.formats import INT8_G32
-from circuit.lower.ir import Group, Slot
+from circuit.lower.ir import Definition, Group, Slot
 from circuit.lower.steps import room_of, step_array
 from circuit.sigma import OPS
 from circuit.sigma.op import Coded, OpKind, Room, Use, Writes
@@ -37,13 +37,6 @@ class Wiring(Struct, frozen=True, kw_only=True):
     columns: Mapping[int, int]
     rows_hi: int
     panel: int
-
-
-class Definition(Struct, frozen=True, kw_only=True):
-    """The effects of a kernel before scheduling, and what its PARAM slots are."""
-
-    effects: tuple[UOp, ...]
-    slots: tuple[Slot, ...]
 
 
 def define(tir: Tir, group: Group, wiring: Wiring) -> Definition:

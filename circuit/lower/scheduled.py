@@ -2,9 +2,8 @@
 
 from circuit.errors import PlanError, Problem
 from circuit.load.families import Point
-from circuit.lower.ir import Group, Kernel
+from circuit.lower.ir import Definition, Group, Kernel
 from circuit.lower.kernels import kernel_name, matrices_of
-from circuit.lower.realize import Definition
 from circuit.lower.schedules import schedule
 from circuit.sigma.page import head_words
 from circuit.sigma.storage import unit_inputs

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from circuit.formats import FORMATS, halves_together
 from circuit.lower.cases import Case
-from circuit.lower.ir import Group, Slot
+from circuit.lower.ir import Definition, Group, Slot
 from circuit.lower.realize import FORMATS as FORMATS_OF_EDGES
-from circuit.lower.realize import Definition, Wiring, define
+from circuit.lower.realize import Wiring, define
 from circuit.lower.weights import weights_of
 from circuit.sigma.page import page_words, pages_of
 from circuit.tir.ir import Concat, Key, Recipe, Tir, Unpermute, Weight, row_words

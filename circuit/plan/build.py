@@ -23,7 +23,8 @@ from circuit.plan.digest import (
     step_part,
 )
 from circuit.plan.ir import Buffer, BufferAt, Launch, Plan, StateAt, StepInput, Target, WeightAt
-from circuit.plan.kernels import Kernels, Realize, Shared, shared_by_plans, wired_by
+from circuit.plan.kernels import Kernels, Realize, shared_by_plans
+from circuit.plan.shared import Shared, wired_by
 from circuit.plan.wires import Ends, Wired, Wires
 from circuit.tir.activations import activation_notes
 from circuit.tir.ir import Tir

@@ -1,19 +1,18 @@
 """The kernels of a plan: groups that mean the same program share one, which is built once."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
-from circuit.load.families import Family, Point
-from circuit.lower.graph import graph_of
-from circuit.lower.ir import Group, Kernel
-from circuit.lower.realize import Definition, Wiring, define
-from circuit.lower.weights import weights_of
+from circuit.load.families import Family, Point, panel_of
+from circuit.lower.ir import Definition, Group, Kernel
+from circuit.lower.realize import Wiring, define
 from circuit.plan.digest import instance_parts, meanings
-from circuit.plan.wires import Wired, Wires, signature_of, wires_of
+from circuit.plan.shared import Shared
+from circuit.plan.wires import Wires
 from circuit.text import listed
 from circuit.tir.ir import Tir
 
@@ -21,42 +20,9 @@ Realize = Callable[[Tir, Group, Point, Definition], Kernel]
 """How a kernel is made of its definition: `lower.scheduled.realize`, or `lower.kernels.defined`; tests give others."""
 
 
-class Shared(Struct, frozen=True, kw_only=True):
-    """What the plans of one instance on a class have in common: its part digests, what its nodes mean, and what the
-    first plan that needs it makes: the wires of groups, definitions and kernels.
-
-    `numbers`: the signature of a group -> its number, which definitions and kernels are found by.
-    """
-
-    parts: dict[str, str]
-    meanings: list[str]
-    wired: dict[tuple[Group, ...], Wired] = field(default_factory=dict)
-    numbers: dict[Hashable, int] = field(default_factory=dict)
-    definitions: dict[tuple[int, int], Definition] = field(default_factory=dict)  # by rows and signature
-    kernels: dict[tuple[str, int, int], Kernel] = field(default_factory=dict)  # by point too
-
-
 def shared_by_plans(tir: Tir) -> Shared:
     """What all plans of the instance have in common."""
     return Shared(parts=instance_parts(tir), meanings=meanings(tir))
-
-
-def wired_by(tir: Tir, groups: tuple[Group, ...], shared: Shared) -> Wired:
-    """The wires of groups with what follows from them, which plans of the same groups share."""
-    if groups not in shared.wired:
-        wires = wires_of(tir, graph_of(tir), groups)
-        found = (signature_of(tir, wires, group) for group in groups)
-        signatures = tuple(shared.numbers.setdefault(each, len(shared.numbers)) for each in found)
-        read = [weights_of(tir, group) for group in groups]
-        weights = {weight.name: weight for each in read for weight in each}
-        place_of = {name: at for at, name in enumerate(weights)}
-        shared.wired[groups] = Wired(
-            wires=wires,
-            signatures=signatures,
-            weights=tuple(weights.values()),
-            reads=tuple(tuple(place_of[weight.name] for weight in each) for each in read),
-        )
-    return shared.wired[groups]
 
 
 class Kernels(Struct):
@@ -126,14 +92,6 @@ class Kernels(Struct):
         taken = {other.name for other in self.made}
         names = (kernel.name if at == 1 else f"{kernel.name}_{at}" for at in count(1))
         return replace(kernel, name=next(name for name in names if name not in taken))
-
-
-def panel_of(families: tuple[Family, ...]) -> int:
-    """Outputs in a panel of the baked weights: all points that state a panel state the same."""
-    values = [dict(point.values) for family in families for point in family.points]
-    stated = {value["panel"] for value in values if "panel" in value}
-    assert len(stated) == 1, f"points state panels of {sorted(stated)} outputs; weights are baked once"
-    return stated.pop()
 
 
 def point_of(families: tuple[Family, ...], group: Group, mode: str, rows: tuple[int, int]) -> Point:

@@ -13,6 +13,7 @@ from circuit.load.policy import Policy, policy_value
 from circuit.load.rules import Rule
 from circuit.lower.facts import facts_of, misfits, shown
 from circuit.lower.fuse import fuse
+from circuit.lower.ir import Which
 from circuit.lower.match import (
     Apart,
     Attempt,
@@ -23,7 +24,6 @@ from circuit.lower.match import (
     Returns,
     Taken,
     Unfit,
-    Which,
     why_not,
 )
 from circuit.plan.kernels import against_point, point_of

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from circuit.errors import LoadError, Problem
@@ -12,20 +11,11 @@ from circuit.load.inputs import TensorInfo
 from circuit.load.ledger import Ledger, keys_of
 from circuit.load.precision import Quantization
 from circuit.text import listed
-from circuit.tir.ir import Concat, Key, Quantized, Recipe, Tir, Unpermute, Weight, quantized_keys
+from circuit.tir.ir import Bound, Concat, Key, Quantized, Recipe, Tir, Unpermute, Weight, quantized_keys
 from circuit.tir.quantize import quantize
 
 _SHOWN = 20
 """Problems that are shown one by one: a checkpoint with other names has hundreds, all of one kind."""
-
-
-class Bound(Struct, frozen=True, kw_only=True):
-    """`tir` with the formats of the file. The bytes of each pair in `equal` must be the same, which whoever reads the
-    file checks. `ignored` are the tensors that no node reads, with the reason, sorted by name."""
-
-    tir: Tir
-    equal: tuple[tuple[str, str], ...]
-    ignored: tuple[tuple[str, str], ...]
 
 
 def bind(tir: Tir, tensors: tuple[TensorInfo, ...], ledger: Ledger, quantization: Quantization | None = None) -> Bound:

@@ -141,6 +141,15 @@ class Tir(Struct, frozen=True, kw_only=True):
     shares: tuple[tuple[str, str], ...] = ()
 
 
+class Bound(Struct, frozen=True, kw_only=True):
+    """`tir` with the formats of the file. The bytes of each pair in `equal` must be the same, which whoever reads the
+    file checks. `ignored` are the tensors that no node reads, with the reason, sorted by name."""
+
+    tir: Tir
+    equal: tuple[tuple[str, str], ...]
+    ignored: tuple[tuple[str, str], ...]
+
+
 def param(node: Node, name: str) -> Value:
     """The node's parameter `name`; asking for one it does not have is a broken invariant."""
     for key, value in node.params:

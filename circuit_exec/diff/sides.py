@@ -12,13 +12,14 @@ from msgspec import Struct, field
 
 from circuit.bake.layout import PANEL
 from circuit.bake.manifest import Manifest, build_manifest
+from circuit.compiled import Compiled, Goal
 from circuit.emit.derive import layout
 from circuit.emit.layout import Layout
 from circuit.emit.program import emit_program
 from circuit.emit.sources import Sources
 from circuit.emit.watch import Watched, watched
 from circuit.load.hardware import HardwareClass
-from circuit.pipeline import Compiled, Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.apart import apart
 from circuit.plan.ir import Plan
 from circuit_exec.bake import bake

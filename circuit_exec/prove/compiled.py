@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from circuit.emit.program import program_of
+from circuit.load.families import panel_of
 from circuit.load.hardware import lanes_of, rows_of
 from circuit.load.policy import load_policy
 from circuit.load.rules import Rule
@@ -21,7 +22,7 @@ from circuit.lower.realize import define
 from circuit.lower.scheduled import realize
 from circuit.lower.sides import PAGES, read_edges, step_values, stored_edges, tensor_rows, wiring
 from circuit.lower.weights import weights_of
-from circuit.plan.kernels import panel_of, point_of
+from circuit.plan.kernels import point_of
 from circuit.plan.ranges import row_ranges
 from circuit.render.c import render_kernel
 from circuit.sigma.page import page_words

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.emit.program import emit_program
 from circuit.errors import RunError
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit_exec.trace.record import MOST, _events, noted
 from tests.cases.texts import case, texts
 from tests.cli.conftest import Home

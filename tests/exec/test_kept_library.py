@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from circuit.compiled import COMPILED, Compiled, Goal
 from circuit.load.inputs import Library, once
-from circuit.pipeline import COMPILED, Compiled, Goal, compiled, compiled_once
+from circuit.pipeline import compiled
 from circuit.plan.text import unfolded_text
+from circuit.reports import compiled_once
 from circuit.text import Source
 from circuit_exec.cache import Cache, key_of, write_checked
 from circuit_exec.checkpoint.open import open_checkpoint

@@ -12,8 +12,7 @@ from circuit.errors import PlanError, RunError
 from circuit.load.families import Point
 from circuit.load.hardware import load_hardware
 from circuit.load.proofs import load_proofs
-from circuit.lower.ir import Group, Kernel
-from circuit.lower.realize import Definition
+from circuit.lower.ir import Definition, Group, Kernel
 from circuit.lower.scheduled import realize
 from circuit.tir.ir import Tir
 from circuit.uop.node import DType, Op, UOp

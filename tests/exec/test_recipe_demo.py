@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.load.hardware import against_host, load_hardware
 from circuit.load.inputs import GgufKey, GgufTexts, GgufValue, TensorInfo
 from circuit.load.recipe import choices, load_recipe
 from circuit.load.source import Length
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.text import Source, round_f32
 from circuit_exec.cache import entry_path, user_cache
 from circuit_exec.host import this_host

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.load.devices import device_named, load_devices
-from circuit.pipeline import Goal
 from circuit.report.display.build import Shown
 from circuit.report.display.lines import ASCII, UNICODE
 from circuit.report.display.text import display_text

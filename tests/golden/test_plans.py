@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from circuit.compiled import Goal, GroupedSet, PlanSet
 from circuit.lower.text import groups_text
-from circuit.pipeline import Goal, GroupedSet, PlanSet, stages
+from circuit.pipeline import stages
 from circuit.plan.ir import Plan
 from circuit.plan.text import plan_text, unfolded_text
 from tests.cases.texts import case, texts

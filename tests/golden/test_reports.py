@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from circuit.comparisons import kernel_base, named_plans, plans_compared, venned
+from circuit.compiled import Goal
 from circuit.load.devices import Device, device_named, load_devices
-from circuit.pipeline import Goal, audited
+from circuit.pipeline import audited
 from circuit.report.audit_text import audit_sections
 from circuit.report.lkb_text import lkb_sections
 from circuit.report.plan_diff_text import plan_diff_sections

@@ -10,8 +10,7 @@ from circuit.load.policy import load_policy
 from circuit.load.rules import Element, Rule
 from circuit.lower.example import example_of
 from circuit.lower.fuse import fuse
-from circuit.lower.ir import Group
-from circuit.lower.match import Which
+from circuit.lower.ir import Group, Which
 from circuit.lower.text import groups_text
 from circuit.lower.weights import weights_of
 from circuit.tir.ir import Edge, Node, Tir

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Goal
 from circuit.errors import LoadError
 from circuit.load.hardware import load_hardware
 from circuit.load.inputs import Library
@@ -12,7 +13,7 @@ from circuit.load.proofs import Proof, load_proofs, proofs_text
 from circuit.load.rules import Rule
 from circuit.lower.hashes import hashes
 from circuit.lower.proven import current, proven, relations
-from circuit.pipeline import Goal, lowered
+from circuit.pipeline import lowered
 from circuit.text import Source
 from circuit.uop.build import f32
 from tests.lower.dense import Sizes, dense

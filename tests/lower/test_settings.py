@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Goal, PlanSet
 from circuit.errors import LoadError, PlanError
 from circuit.load.inputs import Library
-from circuit.pipeline import Goal, PlanSet, explained, lowered
+from circuit.pipeline import explained, lowered
 from circuit.plan.as_json import plan_object
 from circuit.plan.ir import Plan
 from circuit.plan.text import plan_text

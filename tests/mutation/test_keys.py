@@ -6,8 +6,9 @@ from functools import cache
 
 import pytest
 
+from circuit.compiled import Goal, PlanSet
 from circuit.load.source import Plain
-from circuit.pipeline import Goal, PlanSet, stages
+from circuit.pipeline import stages
 from circuit.plan.digest import digest_of, instance_parts, run_part
 from tests.cases.texts import MODEL_TYPES
 from tests.lower.library import own_library

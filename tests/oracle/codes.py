@@ -5,8 +5,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from circuit.formats import FORMATS, INT8_G32
-from circuit.lower.ir import Group
-from circuit.lower.realize import Definition, Wiring, define
+from circuit.lower.ir import Definition, Group
+from circuit.lower.realize import Wiring, define
 from circuit.tir.ir import Edge, Key, Node, Tir, Weight, row_words
 from circuit.uop.build import group
 from circuit.uop.evaluate import evaluate

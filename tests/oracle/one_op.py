@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from circuit.lower.ir import Group
-from circuit.lower.realize import Definition, Wiring, define
+from circuit.lower.ir import Definition, Group
+from circuit.lower.realize import Wiring, define
 from circuit.sigma import OPS
 from circuit.sigma.page import page_words
 from circuit.tir.ir import Edge, Key, Node, State, Tir, Value, Weight

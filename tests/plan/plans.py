@@ -3,8 +3,8 @@
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import Policy, load_policy
 from circuit.lower.fuse import fuse
+from circuit.lower.ir import Which
 from circuit.lower.kernels import defined
-from circuit.lower.match import Which
 from circuit.plan.build import Request, plan
 from circuit.plan.digest import Run
 from circuit.plan.ir import Plan

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Compiled, Goal, PlanSet
 from circuit.errors import PlanError
 from circuit.load.inputs import CheckpointTexts
 from circuit.load.policy import load_policy, with_choices
-from circuit.pipeline import Compiled, Goal, PlanSet, compiled, lowered, stages
+from circuit.pipeline import compiled, lowered, stages
 from circuit.tir.activations import with_activations
 from circuit.tir.states import stored_as
 from circuit_exec.checkpoint.open import open_checkpoint

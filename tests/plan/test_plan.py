@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from circuit.errors import PlanError
-from circuit.load.families import Family
+from circuit.load.families import Family, panel_of
 from circuit.load.policy import Policy
 from circuit.lower.ir import Group, Kernel
 from circuit.plan.build import plan
 from circuit.plan.ir import BufferAt, Plan, StateAt, StepInput, WeightAt
-from circuit.plan.kernels import panel_of, point_of, shared_by_plans
+from circuit.plan.kernels import point_of, shared_by_plans
 from circuit.plan.ranges import row_ranges
 from circuit.tir.ir import Tir
 from circuit.uop.node import Param, toposort

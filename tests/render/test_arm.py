@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.emit.program import emit_program
 from circuit.load.hardware import lanes_of, load_hardware
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.render.c import render_kernel, render_prelude
 from circuit.sigma.storage import panel_words
 from circuit.uop.node import DType

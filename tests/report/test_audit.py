@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from circuit.compiled import Goal, GroupedSet, PlanSet
 from circuit.errors import PolicyError
 from circuit.load.audit_policy import OPS
 from circuit.load.inputs import Library
 from circuit.load.policy import load_policy, with_choices
-from circuit.pipeline import Goal, GroupedSet, PlanSet, audit_of_groups, audited, compiled, lowered
+from circuit.pipeline import audit_of_groups, audited, compiled, lowered
 from circuit.report.audit import Audit, multiplying_ops, violations
 from circuit.report.ports import ports
 from circuit.report.roofline import Work, roofline

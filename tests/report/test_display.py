@@ -7,11 +7,12 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Compiled, Goal
 from circuit.errors import PlanError
 from circuit.load.devices import device_named, load_devices
 from circuit.load.source import Plain
 from circuit.lower.graph import graph_of
-from circuit.pipeline import Compiled, Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.wires import wires_of
 from circuit.report.as_json import record_json, record_schema
 from circuit.report.display.build import Shown, part_named

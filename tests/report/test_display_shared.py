@@ -4,9 +4,10 @@ import time
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.errors import MetError
 from circuit.load.devices import device_named
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.report.display.build import Shown
 from circuit.report.display.rows import rows_of
 from circuit.report.display.text import display_text

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.errors import LoadError, PlanError
 from circuit.load.devices import device_named, load_devices
 from circuit.load.inputs import HfTexts
 from circuit.load.source import Plain
-from circuit.pipeline import Goal
 from circuit.report.fit import AskedFit
 from circuit.report.planner import Planner
 from circuit.reports import assessed

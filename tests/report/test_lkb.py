@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from circuit.comparisons import kernel_base, side_of
+from circuit.compiled import Compiled, Goal
 from circuit.load.devices import device_named, load_devices
 from circuit.load.evidence import Evidence, Rung
 from circuit.load.families import load_families
@@ -13,7 +14,7 @@ from circuit.load.hardware import load_hardware
 from circuit.lower.graph import graph_of
 from circuit.lower.ir import Group
 from circuit.lower.proven import rule_hash
-from circuit.pipeline import Compiled, Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.ir import Plan
 from circuit.report.lkb import Base, Lkb, lkb
 from circuit.report.lkb_text import lkb_sections

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from circuit.comparisons import Asked, plans_compared, side_of
+from circuit.compiled import Goal
 from circuit.load.source import Plain
-from circuit.pipeline import Goal
 from circuit.report.computed import Difference
 from circuit.report.differences_text import cells_of, members_text
 from circuit.report.plan_diff import PlanDiff, plan_diff

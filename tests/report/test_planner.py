@@ -5,12 +5,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Goal
 from circuit.errors import PlanError
 from circuit.load.devices import Figure, device_named, load_devices
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import with_choices
 from circuit.lower.fuse import fuse
-from circuit.pipeline import Goal
 from circuit.plan.build import plan
 from circuit.plan.ir import Plan
 from circuit.report.as_json import record_json, record_schema

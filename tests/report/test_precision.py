@@ -3,11 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Goal, PlanSet
 from circuit.errors import PolicyError
 from circuit.load.devices import device_named, load_devices
 from circuit.load.hardware import load_hardware
 from circuit.load.policy import load_policy, with_choices
-from circuit.pipeline import Goal, PlanSet, compiled, lowered
+from circuit.pipeline import compiled, lowered
 from circuit.plan.ir import Plan
 from circuit.report.precision import Precision, PrecisionSite, differences, sites
 from circuit.report.precision_text import precision_sections

@@ -5,16 +5,16 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
+from circuit.compiled import Goal
 from circuit.errors import PlanError
 from circuit.load.devices import Device, device_named, load_devices
-from circuit.load.families import load_families
+from circuit.load.families import load_families, panel_of
 from circuit.load.hardware import load_hardware
 from circuit.load.owners import load_owners, policy_keys
 from circuit.load.policy import Policy, load_policy
 from circuit.load.recipe import load_recipe
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.ir import Plan
-from circuit.plan.kernels import panel_of
 from circuit.report.memory import memory, needed
 from circuit.report.recipe_choice import WORTH, Choice, Price, Wish, choose
 from circuit.report.recipe_fit import unfit

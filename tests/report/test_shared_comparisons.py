@@ -3,8 +3,8 @@
 import pytest
 
 from circuit.comparisons import kernel_base, plans_compared, venned
+from circuit.compiled import Goal
 from circuit.load.devices import device_named, load_devices
-from circuit.pipeline import Goal
 from circuit.report.lkb_text import lkb_sections
 from circuit.report.plan_diff_text import plan_diff_sections
 from circuit.report.sections import sections_text

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from circuit.compiled import Goal
 from circuit.errors import MetError
 from circuit.load.config import map_config
 from circuit.load.devices import load_devices
 from circuit.load.inputs import HfTexts
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.report.planner_text import planner_sections
 from circuit.report.sections import sections_text
 from circuit.reports import assessed_on

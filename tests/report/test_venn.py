@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from circuit.comparisons import side_of, venned
+from circuit.compiled import Goal
 from circuit.load.devices import device_named, load_devices
 from circuit.load.evidence import load_evidence
 from circuit.load.hardware import load_hardware
-from circuit.pipeline import Goal
 from circuit.plan.digest import kernel_digest
 from circuit.report.computed import Computed, differences, value_text
 from circuit.report.cost import Costs

@@ -5,7 +5,8 @@ import pytest
 from tests.structure.tree import PACKAGES, files, imports, python_files
 
 ORDER = (
-    "errors text formats uop sigma load front tir lower plan report render bake emit pipeline reports comparisons"
+    "errors text formats uop sigma load front tir lower plan compiled report render bake emit "
+    "pipeline reports comparisons"
 ).split()  # a new stage gets its place here first
 MAY_IMPORT = {"circuit": ("circuit",), "circuit_exec": ("circuit", "circuit_exec"), "cli": PACKAGES}
 

@@ -7,10 +7,11 @@ import circuit.load.owners
 import circuit.load.policy
 import circuit.load.policy_file
 import circuit.load.rules_file
+from circuit.compiled import Goal
 from circuit.load.owners import load_owners, owners
 from circuit.load.policy import KEYS, Key
 from circuit.load.rules import Gate, load_gates
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.ir import Plan
 from tests.cases.texts import case, tensors_of, texts, tir_of
 from tests.lower.library import own_library, with_files

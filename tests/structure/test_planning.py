@@ -16,7 +16,8 @@ from circuit.emit.program import emit_program
 from circuit.emit.sources import program_text
 from circuit.front.text import bir_text
 from circuit.lower.text import groups_text
-from circuit.pipeline import Goal, compiled
+from circuit.compiled import Goal
+from circuit.pipeline import compiled
 from circuit.plan.text import unfolded_text
 from circuit.tir.text import tir_text
 from circuit_exec.checkpoint.open import open_checkpoint

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from circuit.errors import LoadError
 from circuit.load.inputs import TensorInfo
 from circuit.load.source import Plain
-from circuit.tir.bind import Bound, bind
-from circuit.tir.ir import Quantized
+from circuit.tir.bind import bind
+from circuit.tir.ir import Bound, Quantized
 from circuit.tir.quantize import as_declared
 from tests.cases.texts import Config, case, mapped, tensors_of, tir_of
 

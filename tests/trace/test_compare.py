@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circuit.comparisons import named_plans
+from circuit.compiled import Goal
 from circuit.emit.program import emit_program
 from circuit.load.named_plan import NamedLaunch, NamedPlan
 from circuit.load.plan_file import load_plans
-from circuit.pipeline import Goal, compiled
+from circuit.pipeline import compiled
 from circuit.plan.as_json import plan_json, plan_object
 from circuit.report.sections import sections_text
 from circuit.report.trace import Edit, Trace, TraceReport, compare_trace, plain_names, planned_name
