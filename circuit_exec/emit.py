@@ -21,6 +21,7 @@ from circuit.emit.folder import Facts, Machine, folder_sources, manifest_source
 from circuit.emit.model_text import Described
 from circuit.errors import LoadError, PlanError, Problem, RunError
 from circuit.load.hardware import load_hardware
+from circuit.lower.ir import Which
 from circuit.pipeline import compiled
 from circuit_exec.bake import BakedWeights, bake
 from circuit_exec.build import COMMON_FLAGS, Progress, machine_flags
@@ -30,7 +31,6 @@ from circuit_exec.checkpoint.records import Checkpoint, require_weights
 from circuit_exec.checkpoint.texts import checkpoint_texts
 from circuit_exec.host import MACHINES
 from circuit_exec.library import library
-from circuit_exec.model import Which
 from circuit_exec.text.chat import require_template
 from circuit_exec.text.folder_tokenizer import TOKENIZER
 from circuit_exec.text.load import all_stop_ids, config_stop_ids, load_tokenizer

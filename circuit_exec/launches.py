@@ -9,11 +9,11 @@ from typing import BinaryIO
 from msgspec import Struct, to_builtins
 
 from circuit.errors import RunError
+from circuit.lower.ir import Which
 from circuit_exec.cache import Cache, entry_path, write_entry
 from circuit_exec.checkpoint.records import Checkpoint
 from circuit_exec.host import class_to_run, described, this_host
 from circuit_exec.library import library
-from circuit_exec.model import Which
 from circuit_exec.planned import planning_key
 
 KIND = "launches"

@@ -4,7 +4,7 @@ What is slow to import or to make is imported and made only where the cache does
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -25,8 +25,8 @@ from circuit_exec.library import library
 from circuit_exec.memory import Move
 from circuit_exec.planned import Planned, planned, planning_key
 
-Which = Literal["all", "reference"]
-"""Which lowering rules are used."""
+if TYPE_CHECKING:
+    from circuit.lower.ir import Which
 
 TOKENIZER_TEXTS = (
     "tokenizer.json",
@@ -88,7 +88,7 @@ def load_model(
     path: str,
     cache: Cache,
     n_threads: int,
-    rules: Which,
+    rules: "Which",
     policy: tuple[str, ...],
     progress: Progress,
     n_sequences: int = 1,
@@ -108,7 +108,7 @@ def begin_loading(
     path: str,
     cache: Cache,
     n_threads: int,
-    rules: Which,
+    rules: "Which",
     policy: tuple[str, ...],
     progress: Progress,
     hardware_class: str | None = None,
@@ -135,7 +135,7 @@ def begin_loading(
 
 
 def plan_set(
-    checkpoint: Checkpoint, cache: Cache, rules: Which, policy: tuple[str, ...], hardware_class: str | None = None
+    checkpoint: Checkpoint, cache: Cache, rules: "Which", policy: tuple[str, ...], hardware_class: str | None = None
 ) -> Planned:
     """The plan set of the checkpoint on a class, from the cache or freshly planned."""
     texts, host = library(), this_host()
@@ -173,7 +173,7 @@ def _pool_pages(made: Planned, n_sequences: int, n_pages: int | None) -> int:
 
 
 def _plan(
-    checkpoint: Checkpoint, texts: Library, rules: Which, policy: tuple[str, ...], host: Host, name: str | None
+    checkpoint: Checkpoint, texts: Library, rules: "Which", policy: tuple[str, ...], host: Host, name: str | None
 ) -> Planned:
     from circuit.compiled import Goal
     from circuit.emit.derive import layout

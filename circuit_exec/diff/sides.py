@@ -19,6 +19,7 @@ from circuit.emit.program import emit_program
 from circuit.emit.sources import Sources
 from circuit.emit.watch import Watched, watched
 from circuit.load.hardware import HardwareClass
+from circuit.lower.ir import Which
 from circuit.pipeline import compiled
 from circuit.plan.apart import apart
 from circuit.plan.ir import Plan
@@ -31,7 +32,6 @@ from circuit_exec.cpu import LOGITS, Program
 from circuit_exec.host import arch_of, class_to_run, this_host
 from circuit_exec.kv import Pages, pages_for
 from circuit_exec.library import library
-from circuit_exec.model import Which
 
 AXES = {"rules": "rules", "threads": "threads", "chunk": "prefill chunking", "steps": "prefill = decode"}
 """For each option along which two sides may differ, the axis of the certificate that claims equal bytes."""

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from circuit.emit.runtime import MAIN
 from circuit.load.source import Plain
+from circuit.lower.ir import Which
 from circuit_exec.cache import Cache
 from circuit_exec.checkpoint.decode import decode
 from circuit_exec.logits import all_logits
-from circuit_exec.model import Model, Which, load_model
+from circuit_exec.model import Model, load_model
 from circuit_exec.step import Rows
 from tests import models
 from tests.checkpoint.blocks import HEAD, random_blocks

@@ -5,11 +5,11 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
+from circuit.lower.ir import Which
 from circuit_exec.cache import user_cache
 from circuit_exec.checkpoint.open import open_checkpoint
 from circuit_exec.diff.run import Request, diff
 from circuit_exec.diff.sides import Side, Sides
-from circuit_exec.model import Which
 from tests.demo import demo_file
 from tests.diff.faults import fault_in, last_bit_flipped
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from circuit.errors import RunError
+from circuit.lower.ir import Which
 from circuit_exec import model as loading
 from circuit_exec.cache import Cache
 from circuit_exec.generate import Sampling, generate
 from circuit_exec.logits import all_logits
-from circuit_exec.model import Model, Which, fingerprint, load_model
+from circuit_exec.model import Model, fingerprint, load_model
 from tests import models
 
 IDS = [(7 * i + 3) % 290 for i in range(20)]
