@@ -19,12 +19,12 @@ from circuit.load.settings import is_setting
 from circuit.plan.shared import wired_by
 from circuit.report.computed import computed
 from circuit.report.sides import Side
+from circuit.reports import compiled_once
 
 if TYPE_CHECKING:
     from circuit.report.lkb import Base, Lkb
     from circuit.report.plan_diff import PlanDiff
     from circuit.report.venn import Venn
-from circuit.reports import compiled_once
 
 Asked = tuple[CheckpointTexts, Goal]
 """One side: a model, and what it is compiled for."""

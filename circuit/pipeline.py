@@ -71,7 +71,7 @@ def lowered(
     current(tuple(rule for rule in given.rules if rule.id in used), given.proofs, given.hardware, library)
     yield "groups", (grouped := GroupedSet(tir=tir, sets=sets))
     if given.stated is not None:
-        from circuit.report.audit import violations
+        from circuit.report.audit import audit_of_groups, violations
 
         if broken := violations(audit_of_groups(grouped, library, goal)):
             raise PolicyError(broken)
@@ -179,20 +179,10 @@ def _checked_rules(library: Library, hardware: HardwareClass, proven_by: str, wh
 
 def audited(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> "Audit":
     """What every site of a model's plans multiplies on, and what the class requires; a plan that is refused too."""
+    from circuit.report.audit import audit_of_groups
+
     groups = next(result for _, result in stages(checkpoint, library, goal) if isinstance(result, GroupedSet))
     return audit_of_groups(groups, library, goal)
-
-
-def audit_of_groups(groups: GroupedSet, library: Library, goal: Goal) -> "Audit":
-    """The same of groups that are there already."""
-    from circuit.report.audit import audit, multiplying_ops
-
-    hardware = load_hardware(library, goal.hardware_class)
-    steps = ((each.mode, each.rows, each.groups) for each in groups.sets)
-    multiplying = multiplying_ops(groups.tir, library)
-    return audit(
-        groups.tir, multiplying, steps, hardware, policy_of(library, goal), load_audit_policy(library, hardware)
-    )
 
 
 def explained(tir: Tir, library: Library, goal: Goal, node: str) -> "tuple[Why, ...]":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def compiled_once(checkpoint: CheckpointTexts, library: Library, goal: Goal) -> Compiled:
-    """The same for reports, of which several ask for one model: what one had compiled is kept for the next."""
+    """The results of all stages, for reports: what one of them had compiled is kept for the next."""
 
     def make() -> Compiled:
         from circuit.pipeline import compiled
@@ -65,7 +65,7 @@ def assessed_on(
 ) -> "tuple[Planner, ...]":
     """The planner's reports of a model on several devices of one class: its plans are the same."""
     from circuit.load.engines import load_engines
-    from circuit.pipeline import audit_of_groups
+    from circuit.report.audit import audit_of_groups
     from circuit.report.cost import Costs
     from circuit.report.planner import planner
     from circuit.report.said import inputs, relations_of

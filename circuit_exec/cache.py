@@ -1,7 +1,8 @@
 """The cache folder: entries under their key, written to a temporary file in the same folder and then renamed.
 
-A reader sees a whole entry or none. Whoever writes holds a lock on the temporary file, so that what a killed process
-left behind is told from a write in progress and removed by the next writer.
+A reader sees a whole entry or none; where nobody waited for the disk, the entry's hash says so. Whoever writes holds a
+lock on the temporary file, so that what a killed process left behind is told from a write in progress and removed by
+the next writer.
 """
 
 import errno
@@ -49,9 +50,18 @@ def entry_path(cache: Cache, kind: str, name: str) -> Path:
     return cache.root / kind / name
 
 
-def write_entry(path: Path, write: Callable[[BinaryIO], None], synced: bool = True) -> None:
-    """Makes the entry at `path` from what `write` writes; on any error or interrupt nothing is left behind. `synced`:
-    so that also a machine that stops at once leaves the whole entry or none."""
+def write_entry(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Makes the entry at `path` from what `write` writes; on any error or interrupt nothing is left behind."""
+
+    def to_disk(file: BinaryIO) -> None:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+    _write_renamed(path, to_disk)
+
+
+def _write_renamed(path: Path, write: Callable[[BinaryIO], None]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path.parent)
@@ -62,8 +72,6 @@ def write_entry(path: Path, write: Callable[[BinaryIO], None], synced: bool = Tr
         with file:
             write(file)
             file.flush()
-            if synced:
-                os.fsync(file.fileno())
             temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -75,9 +83,9 @@ def write_entry(path: Path, write: Callable[[BinaryIO], None], synced: bool = Tr
 
 def write_checked(path: Path, body: bytes) -> None:
     """Makes the entry at `path` of `body` and its hash, by which `read_checked` knows one that is not whole; so nobody
-    waits for the disk."""
+    waits for the disk, and a machine that stops meanwhile may leave one in part."""
     data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-    write_entry(path, lambda file: _write_all(file, data), synced=False)
+    _write_renamed(path, lambda file: _write_all(file, data))
 
 
 def read_checked(path: Path) -> bytes | None:

@@ -1,7 +1,8 @@
 """Records and programs as bytes, and back.
 
 They are pickled, as Python keeps its own compiled modules, and read with care: nothing is called or imported but the
-records of `circuit`, sets, and what makes a record of its fields. The nodes of programs are a table before the rest:
+records of `circuit`, sets, and what makes a record of its fields. So a damaged or foreign entry runs nothing; whoever
+may write the cache can replace the compiled programs in it as well. The nodes of programs are a table before the rest:
 each is made of nodes above it, through the one door that all nodes come through, so it is typed and shared as any.
 """
 
@@ -67,6 +68,6 @@ class _Reader(pickle.Unpickler):
             return super().find_class(module, name)
         if module.startswith("circuit."):
             found = super().find_class(module, name)
-            if isinstance(found, type) and issubclass(found, Struct | Enum):
+            if isinstance(found, type) and issubclass(found, Struct | Enum) and found.__module__ == module:
                 return found
         raise pickle.UnpicklingError(f"{module}.{name} is no record")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 Rules = Literal["reference", "all"]
+"""`Which` of circuit/lower/ir.py, which a command need not import before it is run."""
 RulesOption = Annotated[
     Rules,
     typer.Option("--rules", help="all: fused kernels; reference: one kernel for each op. The bytes are the same."),

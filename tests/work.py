@@ -1,4 +1,7 @@
-"""How much work a piece of code is: calls counted, which no other work on the machine changes, in place of seconds."""
+"""How much work a piece of code is: calls counted, which no other work on the machine changes, in place of seconds.
+
+What runs without a call is not seen, such as a search in a long tuple; comprehensions are calls up to Python 3.11.
+"""
 
 import sys
 from collections.abc import Callable

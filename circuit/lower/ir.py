@@ -12,7 +12,8 @@ MOST_ROWS = 65536
 
 
 Which = Literal["reference", "all"]
-"""The rules that are used: those that compute one op alone, or all."""
+"""The rules that are used. `reference`: only rules of a single op, which define the numerics; `all`: every rule that
+applies."""
 
 
 class Group(Struct, frozen=True, kw_only=True):

@@ -16,8 +16,6 @@ from circuit.lower.graph import Graph, graph_of
 from circuit.lower.ir import Which
 from circuit.tir.ir import Tir
 
-"""`reference`: only rules of a single op, which define the numerics; `all`: every rule that applies."""
-
 
 class Taken(Struct, frozen=True, kw_only=True):
     """The node is a member of a chain that was taken before."""

@@ -10,17 +10,19 @@ from typing import Literal
 
 from msgspec import Struct
 
+from circuit.compiled import Goal, GroupedSet, policy_of
 from circuit.errors import Problem
-from circuit.load.audit_policy import AuditPolicy, Exempt, Kind, Require, Sites
-from circuit.load.hardware import HardwareClass, is_rendered
+from circuit.load.audit_policy import AuditPolicy, Exempt, Kind, Require, Sites, load_audit_policy
+from circuit.load.hardware import HardwareClass, is_rendered, load_hardware
 from circuit.load.inputs import Library, once
 from circuit.load.policy import Policy, policy_value
 from circuit.lower.ir import Group
 from circuit.lower.kernels import kernel_name
 from circuit.lower.meaning import meaning_of, reads_codes
+from circuit.report.cost import multiplies
 from circuit.report.roofline import DOTS, PORTABLE
 from circuit.tir.ir import Node, Tir
-from circuit.uop.node import Fold, toposort
+from circuit.uop.node import toposort
 
 INTEGER = "integer products"
 """What codes are multiplied by on a class without an instruction for four of them."""
@@ -227,6 +229,16 @@ def _fits(sites: Sites, site: _Site) -> bool:
     return site.mode in sites.modes and reads and (sites.weights is None or site.weight in sites.weights)
 
 
+def audit_of_groups(groups: GroupedSet, library: Library, goal: Goal) -> Audit:
+    """What every site of grouped plans multiplies on, and what the class requires."""
+    hardware = load_hardware(library, goal.hardware_class)
+    steps = ((each.mode, each.rows, each.groups) for each in groups.sets)
+    multiplying = multiplying_ops(groups.tir, library)
+    return audit(
+        groups.tir, multiplying, steps, hardware, policy_of(library, goal), load_audit_policy(library, hardware)
+    )
+
+
 def multiplying_ops(tir: Tir, library: Library) -> frozenset[str]:
     """The ops of an instance whose definitions add up products, whatever the sizes are."""
     one_of: dict[tuple[str, bool], Node] = {}
@@ -239,8 +251,7 @@ def multiplying_ops(tir: Tir, library: Library) -> frozenset[str]:
 
 def _accumulates(tir: Tir, node: Node) -> bool:
     """Whether the definition of the node adds up products."""
-    program = toposort(*meaning_of(tir, node))
-    return any(isinstance(each.arg, Fold) and each.arg.op == "mulacc" for each in program)
+    return any(map(multiplies, toposort(*meaning_of(tir, node))))
 
 
 def _and(weight: str) -> str:

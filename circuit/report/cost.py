@@ -46,15 +46,17 @@ class Costs:
 
     def of(self, kernel: Kernel, step: Step) -> Cost:
         """The cost of one launch of the kernel in such a step."""
-        if step.rows == 1 and not self.follows_position(kernel):  # one row is as any other
+        if step.rows == 1 and not self._tally(kernel).follows_position:  # one row is as any other
             step = replace(step, first=0)
         if (kernel, step) not in self._known:
             self._known[kernel, step] = _Count(self._tally(kernel), step).cost()
         return self._known[kernel, step]
 
-    def follows_position(self, kernel: Kernel) -> bool:
-        """Whether the cost depends on where in their sequences the rows are: whether a loop runs over positions."""
-        return self._tally(kernel).follows_position
+    def at_any_position(self, kernel: Kernel, step: Step) -> Cost:
+        """The same, where a kernel without a loop over positions counts as at the first ones. Of several rows, which
+        page tables they look up is by where pages begin; that is left out, so that all steps of a prefill count once.
+        """
+        return self.of(kernel, step if self._tally(kernel).follows_position else replace(step, first=0))
 
     def _tally(self, kernel: Kernel) -> "_Tally":
         if kernel not in self._tallies:
@@ -68,8 +70,9 @@ Ranges = frozenset[UOp]
 class _Tally:
     """What a kernel does, whatever the step: how many nodes do the same kind of work under the same loops.
 
-    `loaded` and `stored`: the places of a slot, each once. `values` and `codes` are told apart by loops and leaves;
-    `joins` are REDUCEs that add up parts.
+    `loaded` and `stored`: the places of a slot, each once. `products` and `dots` are folds of products, `folds` all
+    others of f32; `joins` those that add up parts. `values` and `codes` are told apart by loops and leaves.
+    `follows_position`: a loop runs over positions, so the cost depends on where in their sequences the rows are.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -99,10 +102,10 @@ class _Tally:
                     touched = self.loaded if node.op is Op.LOAD else self.stored
                     touched.setdefault(slot, {}).setdefault(node.src[0].src[1])
             case Op.REDUCE if node.dtype is DType.F32:
-                of = self.products if _multiplies(node) else self.folds
+                of = self.products if multiplies(node) else self.folds
                 of[node.ranges | frozenset(bound_ranges(node))] += 1
                 self.joins.append(node)
-            case Op.REDUCE if node.dtype is DType.I32 and _multiplies(node):
+            case Op.REDUCE if node.dtype is DType.I32 and multiplies(node):
                 self.dots[node.ranges | frozenset(bound_ranges(node))] += 1
             case _ if node.dtype is DType.F32 and node.op in _WORK:
                 self.values[node.ranges, self._leaves[node]] += 1
@@ -110,7 +113,8 @@ class _Tally:
                 self.codes[node.ranges, self._leaves[node]] += 1
 
 
-def _multiplies(node: UOp) -> bool:
+def multiplies(node: UOp) -> bool:
+    """Whether a node is a fold of products."""
     return isinstance(node.arg, Fold) and node.arg.op == "mulacc"
 
 
@@ -138,16 +142,16 @@ class _Count:
         slots = range(len(self._tally.indices.slots))
         return tuple(ELEMENT_BYTES * self._touched.elements(slot, tuple(touched.get(slot, ()))) for slot in slots)
 
-    def _times(self, counts: Counter[Ranges]) -> int:
+    def _times(self, found: Counter[Ranges]) -> int:
         """How often nodes are computed: once for each combination of their loops."""
-        return sum(nodes * self._count(ranges) for ranges, nodes in counts.items())
+        return sum(nodes * self._count(ranges) for ranges, nodes in found.items())
 
-    def _apart(self, counts: Counter[tuple[Ranges, Leaves]]) -> int:
+    def _apart(self, found: Counter[tuple[Ranges, Leaves]]) -> int:
         """How often values are computed: once for each combination of what they are made of, or of their loops."""
         total = 0
-        for (ranges, found), nodes in counts.items():
+        for (ranges, of), nodes in found.items():
             count = self._count(ranges)
-            total += nodes * (count if found is None else min(count, self._touched.distinct(found)))
+            total += nodes * (count if of is None else min(count, self._touched.distinct(of)))
         return total
 
     def _count(self, ranges: Ranges) -> int:
@@ -177,7 +181,7 @@ class _Count:
             if end.op is Op.CONST:
                 fixed *= -(-int(const_value(end)) // part)
             elif end.op is Op.PARAM:
-                if self._touched.name(end) == "n":
+                if self._touched.rows_of(end) == "n":
                     by_row = True
                 else:
                     fixed *= self._step.logit_rows

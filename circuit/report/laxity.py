@@ -75,11 +75,8 @@ class _Moved:
 
     def __init__(self, step: Step, costs: Costs) -> None:
         self._step, self._costs = step, costs
-        self._known: dict[Kernel, int] = {}
 
     def bytes_of(self, kernel: Kernel) -> int:
-        if kernel not in self._known:
-            cost = self._costs.of(kernel, self._step)
-            moved = zip(kernel.slots, cost.read, cost.written, strict=True)
-            self._known[kernel] = sum(read + written for slot, read, written in moved if slot.kind != "step")
-        return self._known[kernel]
+        cost = self._costs.of(kernel, self._step)
+        moved = zip(kernel.slots, cost.read, cost.written, strict=True)
+        return sum(read + written for slot, read, written in moved if slot.kind != "step")

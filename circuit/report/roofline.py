@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from circuit.errors import PlanError, Problem
 from circuit.load.devices import Device, rate
@@ -138,8 +137,8 @@ def counted(plans: tuple[Plan, ...], work: Work, costs: Costs) -> Counted:
             times[launch.rule, launch.kernel] = times.get((launch.rule, launch.kernel), 0) + 1
         for (rule, place), count in times.items():
             kernel = plan.kernels[place]
-            like = step if costs.follows_position(kernel) else replace(step, first=0)
-            found.setdefault((rule, kernel.name), []).append((costs.of(kernel, like), kernel.slots, count))
+            cost = costs.at_any_position(kernel, step)
+            found.setdefault((rule, kernel.name), []).append((cost, kernel.slots, count))
             launches += count
     return Counted(
         work=work,

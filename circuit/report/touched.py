@@ -15,7 +15,7 @@ Digits = tuple[int, int | None]
 """Which part of a number is seen: its value modulo the second, without that modulo the first; None is all above."""
 
 
-Atoms = tuple[tuple[UOp, tuple[Digits, ...]], ...]
+Roots = tuple[tuple[UOp, tuple[Digits, ...]], ...]
 """The independent things that integers are made of, and which digits of each they see: none overlap or touch."""
 
 
@@ -25,18 +25,18 @@ class Indices:
     def __init__(self, kernel: Kernel) -> None:
         self.slots = kernel.slots
         self.names = {slot.slot: slot.name for slot in kernel.slots if slot.kind == "step"}
-        self._atoms: dict[tuple[UOp, ...], Atoms] = {}
+        self._roots_of: dict[tuple[UOp, ...], Roots] = {}
 
-    def atoms(self, places: tuple[UOp, ...]) -> Atoms:
+    def roots(self, places: tuple[UOp, ...]) -> Roots:
         """What some integers are made of, together."""
-        if places not in self._atoms:
+        if places not in self._roots_of:
             found: dict[UOp, set[Digits]] = {}
             for place in places:
                 for term in _terms(place):
                     for root, digits in self._roots(term):
                         found.setdefault(root, set()).add(digits)
-            self._atoms[places] = tuple((root, _merged(digits)) for root, digits in found.items())
-        return self._atoms[places]
+            self._roots_of[places] = tuple((root, _merged(digits)) for root, digits in found.items())
+        return self._roots_of[places]
 
     def _roots(self, term: UOp) -> list[tuple[UOp, Digits]]:
         """What a term varies with, and which digits of it the term sees."""
@@ -91,7 +91,7 @@ class Touched:
 
     def distinct(self, places: tuple[UOp, ...]) -> int:
         """How many values some integers take together: the product over the independent things they are made of."""
-        return math.prod(self._taken(root, digits) for root, digits in self._indices.atoms(places))
+        return math.prod(self._taken(root, digits) for root, digits in self._indices.roots(places))
 
     def _taken(self, root: UOp, digits: tuple[Digits, ...]) -> int:
         """How many values the digits of a root take."""
@@ -120,7 +120,7 @@ class Touched:
         match node.op:
             case Op.RANGE if node.src[0].op is Op.PARAM:
                 rows = self._step.sequences * self._step.rows
-                return 0, 0 if in_row else (rows if self.name(node.src[0]) == "n" else self._step.logit_rows) - 1
+                return 0, 0 if in_row else (rows if self.rows_of(node.src[0]) == "n" else self._step.logit_rows) - 1
             case Op.RANGE if node.src[0].op is not Op.CONST:
                 end = formula(node.src[0])
                 return 0, max(end(self._step.first), end(last)) - 1
@@ -148,7 +148,8 @@ class Touched:
                 return a + c, b + d
         return bounds(node)
 
-    def name(self, param: UOp) -> str:
+    def rows_of(self, param: UOp) -> str:
+        """The rows that a PARAM counts: "n" or "m"."""
         assert isinstance(param.arg, Param), param
         return self._indices.names[param.arg.slot]
 

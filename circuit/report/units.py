@@ -4,11 +4,11 @@ from msgspec import Struct
 
 from circuit.load.devices import Device
 from circuit.load.hardware import HardwareClass
-from circuit.lower.ir import Kernel
 from circuit.plan.ir import Plan, WeightAt
 from circuit.report.audit import runs_on
+from circuit.report.cost import multiplies
 from circuit.report.operands import ROUNDED
-from circuit.uop.node import DType, Fold, UOp, toposort
+from circuit.uop.node import DType, toposort
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ AS_THEY_ARE = {
 def ran(plans: tuple[Plan, ...], device: Device, hardware: HardwareClass) -> tuple[Ran, ...]:
     """One entry for each storage format and way to multiply that a plan has, in order of appearance."""
     found: dict[tuple[str, bool], int] = {}
-    folds_of = [_folds(kernel) for kernel in plans[0].kernels]
+    folds_of = [list(filter(multiplies, toposort(*kernel.definition))) for kernel in plans[0].kernels]
     for launch in plans[0].launches:
         kernel, folds = plans[0].kernels[launch.kernel], folds_of[launch.kernel]
         on_codes = any(node.dtype is DType.I32 for node in folds)
@@ -53,11 +53,6 @@ def ran(plans: tuple[Plan, ...], device: Device, hardware: HardwareClass) -> tup
     return tuple(
         _ran(format, runs_on(on_codes, hardware), on_codes, count, rates) for (format, on_codes), count in found.items()
     )
-
-
-def _folds(kernel: Kernel) -> list[UOp]:
-    """The sums of products of a kernel."""
-    return [node for node in toposort(*kernel.definition) if isinstance(node.arg, Fold) and node.arg.op == "mulacc"]
 
 
 def _ran(format: str, instruction: str, on_codes: bool, launches: int, rates: set[str]) -> Ran:

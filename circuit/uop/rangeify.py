@@ -41,12 +41,12 @@ class Lowering:
         self._allocs = 0
         self._forms = Forms()
         self._memo: dict[Key, UOp] = {}
-        self._at_places: dict[tuple[Places, int], tuple[Env, dict[UOp, UOp]]] = {}  # by identity of the environment
+        self._at_places: dict[tuple[Places, frozenset[tuple[UOp, UOp]], int], dict[UOp, UOp]] = {}
         self._called: list[Env] = []  # keeps them alive: the memo's keys tell them apart by identity
 
     def loop(self, name: str, size: UOp | int) -> UOp:
         """A loop that the caller closes; values may depend on it."""
-        made = self._fresh(name, size if isinstance(size, UOp) else i32(size))
+        made = self._fresh(name, self._simple(size) if isinstance(size, UOp) else i32(size))
         self._outer = _bind(self._outer, (made,), (made,))
         return made
 
@@ -156,7 +156,8 @@ class Lowering:
 
     def _elementwise(self, root: UOp, places: Places, env: Env) -> Step:
         """A node with all elementwise ops below it at the same places, of which most programs consist."""
-        _, lowered = self._at_places.setdefault((places, id(env)), (env, {}))
+        bound = frozenset([(r, env.ranges[r]) for r in root.ranges])
+        lowered = self._at_places.setdefault((places, bound, id(env.args) if env.args else 0), {})
         stack = [root]
         while stack:
             node = stack[-1]

@@ -1,6 +1,8 @@
 """A report that is asked for again: the same bytes, without planning; and not the same where anything has changed."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,15 +76,15 @@ AFTER = (
 )
 
 
-@pytest.mark.parametrize("command", AFTER)
+@pytest.mark.parametrize(("before", "command"), [(b, c) for b in ("display", "lkb") for c in AFTER if b not in c])
 def test_a_model_that_one_report_had_compiled_is_not_compiled_for_another(
-    command: str, models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    before: str, command: str, models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = status(command.split())
     anew = capsys.readouterr().out
     shutil.rmtree(models / "cache")
     for model in ("A", "B"):
-        assert status(f"circuit display {model} --class hopper".split()) == 0
+        assert status(f"circuit {before} {model} --class hopper".split()) == 0
     capsys.readouterr()
 
     def compiled(*_: object, **__: object) -> object:
@@ -91,6 +93,29 @@ def test_a_model_that_one_report_had_compiled_is_not_compiled_for_another(
     monkeypatch.setattr("circuit.pipeline.compiled", compiled)
     assert status(command.split()) == code
     assert capsys.readouterr().out == anew != ""
+
+
+COMPILER = (
+    "circuit.pipeline",
+    "circuit.front.blocks",
+    "circuit.lower.match",
+    "circuit.lower.realize",
+    "circuit.tir.bind",
+)
+
+
+@pytest.mark.parametrize("command", [each for each in AFTER if "lkb" not in each])  # which plans the model once more
+def test_a_report_on_a_model_that_is_kept_imports_no_compiler(command: str, models: Path) -> None:
+    for model in ("A", "B"):
+        assert status(f"circuit lkb {model} --class hopper".split()) == 0
+    asked = (
+        f"import sys; from cli.main import status; status({command.split()!r}); print(*sys.modules, file=sys.stderr)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", asked], env=settings(models), cwd=models, capture_output=True, text=True
+    )
+    assert ran.stdout
+    assert sorted(set(COMPILER) & set(ran.stderr.split())) == []
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from circuit.errors import PolicyError
 from circuit.load.audit_policy import OPS
 from circuit.load.inputs import Library
 from circuit.load.policy import load_policy, with_choices
-from circuit.pipeline import audit_of_groups, audited, compiled, lowered
-from circuit.report.audit import Audit, multiplying_ops, violations
+from circuit.pipeline import audited, compiled, lowered
+from circuit.report.audit import Audit, audit_of_groups, multiplying_ops, violations
 from circuit.report.ports import ports
 from circuit.report.roofline import Work, roofline
 from circuit.report.units import ran

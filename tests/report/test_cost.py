@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from circuit.lower.ir import Kernel
-from circuit.report.cost import ELEMENT_BYTES, Costs
+from circuit.report.cost import ELEMENT_BYTES, Cost, Costs, _Count, _Tally
 from circuit.report.positions import Step
 from circuit.sigma.page import page_words, pages_of
 from circuit.uop.build import group
 from circuit.uop.evaluate import Domain, run
-from circuit.uop.node import DType, Op
+from circuit.uop.node import DType, Op, toposort
 from circuit.uop.scalar import Value, function_of
 from tests.lower.dense import Sizes, dense
 from tests.plan.plans import planned, request
@@ -132,3 +132,28 @@ def test_a_weight_is_decoded_once_and_its_scale_once_a_block(format: str, scales
     joins = 2 * 128
     assert cost.products == 2 * 128 * 64
     assert cost.others == joins + 2 * 128 * 64 + scales * 128 * 64 // 32
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_one_row_of_a_kernel_without_a_loop_over_positions_costs_the_same_everywhere(sizes: str) -> None:
+    kernels = planned(dense(SIZES[sizes])).kernels
+    counted = {first: [cost_there(kernel, first) for kernel in kernels] for first in (0, 1, 15, 16, 63, 64, 101)}
+    flat = [at for at, kernel in enumerate(kernels) if not loops_over_positions(kernel)]
+    assert 0 < len(flat) < len(kernels)
+    for costs in counted.values():
+        assert [costs[at] for at in flat] == [counted[0][at] for at in flat]
+    assert [Costs().of(kernels[at], one_row(101)) for at in flat] == [counted[101][at] for at in flat]
+
+
+def one_row(first: int) -> Step:
+    return Step(sequences=2, rows=1, first=first, logit_rows=2)
+
+
+def cost_there(kernel: Kernel, first: int) -> Cost:
+    """The cost of a row at a position, whatever is known of others."""
+    return _Count(_Tally(kernel), one_row(first)).cost()
+
+
+def loops_over_positions(kernel: Kernel) -> bool:
+    ends = [node.src[0].op for node in toposort(*kernel.definition) if node.op is Op.RANGE]
+    return any(end not in (Op.CONST, Op.PARAM) for end in ends)

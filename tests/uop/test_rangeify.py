@@ -4,7 +4,7 @@ import pytest
 
 from circuit.uop import simplify as simplifying
 from circuit.uop.affine import Forms
-from circuit.uop.build import f32, i32, index, loop, param, reduce, stage
+from circuit.uop.build import i32, index, loop, param, reduce, stack, stage
 from circuit.uop.node import Arg, DType, Op, UOp, toposort
 from circuit.uop.rangeify import Lowering
 from circuit.uop.simplify import simplify
@@ -39,10 +39,10 @@ def test_a_loop_of_one_turn_is_closed_and_read_as_zero() -> None:
 
 
 def test_places_are_simplified_before_they_are_used() -> None:
-    i, x = loop("i", 4), param(0, DType.F32, (4,))
-    value = stage(index(x, i) * f32(2.0), i)
-    at = Lowering().at(value, param(1, DType.I32, (), "n", 0, 3) * 1 + 0)
-    assert [node.src[0].src[1].op for node in toposort(at) if node.op is Op.LOAD] == [Op.PARAM]
+    """So that a place that can only be one number chooses its part of a STACK."""
+    parts = [param(slot, DType.F32, (), f"x{slot}") for slot in range(3)]
+    n = param(3, DType.I32, (), "n", 0, 9)
+    assert Lowering().at(stack(*parts), n * 0 + 1) is parts[1]
 
 
 def test_a_chain_of_thousands_of_ops_takes_no_recursion_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,5 +61,7 @@ def test_a_chain_of_thousands_of_ops_takes_no_recursion_and_each_once(monkeypatc
     monkeypatch.setattr(simplifying, "_make", counted)
     lowering = Lowering()
     place = lowering.loop("row", 4)
-    assert lowering.at(stage(value, i), place) is lowering.at(stage(value, i), place)
+    first = lowering.at(stage(value, i), place)
+    lowering.loop("other", 2)  # the same places in another environment
+    assert lowering.at(stage(value, i), place) is first
     assert 6000 <= asked < 6100
