@@ -37,14 +37,13 @@ def laxity(
     """Of every rule that fuses, in the order of the plan. `unfused` are the plans with a launch for each op."""
     plan, step = next(steps_of(fused, work))
     single, _ = next(steps_of(unfused, work))
-    moved = _Moved(step, costs)
     alone = {member: single.kernels[launch.kernel] for launch in single.launches for member in launch.members}
     found: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     for launch in plan.launches:
         if len(launch.members) > 1 and launch.section not in ON_REQUEST:
             kernel = plan.kernels[launch.kernel]
-            unfused_bytes = sum(moved.bytes_of(alone[member]) for member in launch.members)
-            own = (moved.bytes_of(kernel), unfused_bytes, len(launch.members))
+            unfused_bytes = sum(_moved(alone[member], step, costs) for member in launch.members)
+            own = (_moved(kernel, step, costs), unfused_bytes, len(launch.members))
             found.setdefault((launch.rule, kernel.name), []).append(own)
     made = []
     for (rule, kernel_name), groups in found.items():
@@ -70,13 +69,8 @@ def _saved_s(n_bytes: int, launches: int, device: Device) -> float:
     return n_bytes / device.bandwidth.value + launches * launch_s
 
 
-class _Moved:
-    """Bytes of edges, weights and states that kernels read and write in one step; of the step's arrays, none."""
-
-    def __init__(self, step: Step, costs: Costs) -> None:
-        self._step, self._costs = step, costs
-
-    def bytes_of(self, kernel: Kernel) -> int:
-        cost = self._costs.of(kernel, self._step)
-        moved = zip(kernel.slots, cost.read, cost.written, strict=True)
-        return sum(read + written for slot, read, written in moved if slot.kind != "step")
+def _moved(kernel: Kernel, step: Step, costs: Costs) -> int:
+    """Bytes of edges, weights and states that a kernel reads and writes in the step; of the step's arrays, none."""
+    cost = costs.of(kernel, step)
+    moved = zip(kernel.slots, cost.read, cost.written, strict=True)
+    return sum(read + written for slot, read, written in moved if slot.kind != "step")

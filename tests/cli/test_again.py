@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,7 @@ def test_a_report_on_a_model_that_is_kept_imports_no_compiler(command: str, mode
         [sys.executable, "-c", asked], env=settings(models), cwd=models, capture_output=True, text=True
     )
     assert ran.stdout
+    assert all(map(find_spec, COMPILER)), "these are modules still"
     assert sorted(set(COMPILER) & set(ran.stderr.split())) == []
 
 
